@@ -1,0 +1,69 @@
+# Two commands do everything: `make book` and `make test`. Neither needs an activated environment.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+UV     := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv
+READY  := $(VENV)/.ready
+PORT   ?= 8000
+
+export PYDEVD_DISABLE_FILE_VALIDATION := 1
+export JUPYTER_PLATFORM_DIRS := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup book stored test lint unit notebooks pages bench serve store lock clean
+
+help:      ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/'
+
+setup: $(READY)   ## create the environment from the lock
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "attnflow needs Python 3.11 or newer, not " + sys.version.split()[0])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(UV) pip install --quiet --require-hashes -r requirements.lock
+	$(UV) pip install --quiet --no-deps --editable .
+	@touch $@
+
+book: $(READY)    ## execute the chapters, write the ledger, render _build/html
+	$(BIN)/attnflow book
+
+stored: $(READY)  ## render the committed outputs, executing nothing
+	$(BIN)/attnflow book --stored
+
+test: lint unit notebooks pages   ## every check
+	@echo "make test: all checks passed"
+
+lint: $(READY)    ## style, types, architecture
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+unit: $(READY)    ## unit, property and doctests; claims and their controls
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not built and not browser"
+	$(BIN)/python -m pytest -q --doctest-modules src/attnflow
+
+notebooks: $(READY)   ## nbval: every chapter prints again what is committed
+	$(BIN)/python -m pytest --nbval --nbval-cell-timeout=300 -p no:warnings -n 2 --dist loadfile book
+
+pages: $(READY)   ## render with warnings as errors, then links and browser
+	$(BIN)/attnflow book --stored --strict
+	$(BIN)/python -m pytest -m "built or browser"
+
+bench: $(READY)   ## ratios to peers, measured in one run
+	$(BIN)/python benchmarks/transport.py
+
+serve:     ## the built book on http://localhost:$(PORT)
+	@test -f _build/html/index.html || { echo "nothing built yet: run make book"; exit 1; }
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+
+store: $(READY)   ## execute the chapters at defaults and write their outputs back into book/
+	$(BIN)/attnflow run --all --store
+
+lock: $(READY)    ## solve the dependencies again
+	$(UV) pip compile pyproject.toml --extra book --extra test --generate-hashes --universal \
+	  --python-version 3.11 --custom-compile-command "make lock" --quiet -o requirements.lock
+
+clean:     ## forget what was built and run (the environment too)
+	rm -rf _build $(VENV)

@@ -1,0 +1,1 @@
+"""The machinery around the book: the only part of attnflow that knows notebooks."""

@@ -1,0 +1,234 @@
+"""A claim is computed, can fail, and is shown with its verdict.
+
+``check`` compares what a statement predicts with what was measured; ``control`` is the same
+comparison after a hypothesis was removed, and must come out *fails*. Both return a row that a
+notebook shows as text and HTML and that carries itself as JSON in the output's MIME bundle,
+where the ledger and the sweeps read it. What is shown is rounded to a tenth of the tolerance, so
+that another processor prints the same text; the unrounded numbers travel in the output's
+metadata.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any, NamedTuple
+
+MIME = "application/vnd.attnflow.check+json"
+KINDS = ("identity", "bound", "limit", "rate", "illustration")
+RELATIONS = ("==", "<=", ">=")
+HOLDS, FAILS, OUTSIDE = "holds", "fails", "outside hypotheses"
+
+
+class Check(NamedTuple):
+    """One compared claim."""
+
+    id: str  #: the claim, as in claims.yml
+    case: str  #: which of several instances, or ""
+    predicted: float
+    measured: float
+    tol: float
+    relation: str  #: measured RELATION predicted, up to tol
+    interval: tuple[float, float] | None  #: of the measured value, for rates
+    missing: tuple[str, ...]  #: hypotheses that the parameters do not meet
+    removes: str  #: for a control: the hypothesis that was removed
+    verdict: str
+
+    @property
+    def is_control(self) -> bool:
+        """Whether this row must fail."""
+        return bool(self.removes)
+
+    @property
+    def sound(self) -> bool:
+        """Whether the row came out as it must: a check does not fail, a control does."""
+        return self.verdict in ((FAILS, OUTSIDE) if self.is_control else (HOLDS, OUTSIDE))
+
+    def exact(self) -> dict[str, Any]:
+        """All fields, unrounded, as JSON can hold them."""
+        return {**self._asdict(), "predicted": _json(self.predicted), "measured": _json(self.measured)}
+
+    def shown(self) -> dict[str, str]:
+        """What a reader sees: claim, predicted, measured, verdict."""
+        claim = f"{self.id} [{self.case}]" if self.case else self.id
+        sign = {"==": "", "<=": "≤ ", ">=": "≥ "}[self.relation]
+        slack = f" ± {self.tol:.1g}" if self.relation == "==" else ""
+        measured = rounded(self.measured, self.tol)
+        if self.interval is not None:
+            low, high = (rounded(end, self.tol) for end in self.interval)
+            measured += f" in [{low}, {high}]"
+        verdict = self.verdict
+        if self.missing:
+            verdict += f" ({'; '.join(self.missing)})"
+        return {
+            "claim": claim,
+            "predicted": f"{sign}{rounded(self.predicted, self.tol)}{slack}",
+            "measured": measured,
+            "verdict": verdict,
+        }
+
+    def __repr__(self) -> str:
+        row = self.shown()
+        note = f"  (control: {self.removes})" if self.is_control else ""
+        return (
+            f"{row['claim']}: predicted {row['predicted']}, "
+            f"measured {row['measured']}: {row['verdict']}{note}"
+        )
+
+    def anchor(self) -> str:
+        """The id of this row in a rendered page."""
+        parts = ["control" if self.is_control else "check", self.id, self.case]
+        return "-".join(p.replace(".", "-").replace(" ", "-") for p in parts if p)
+
+    def _repr_mimebundle_(
+        self, include: Any = None, exclude: Any = None
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        shown = {**self.shown(), "id": self.id, "case": self.case, "control": self.is_control}
+        data = {"text/plain": repr(self), "text/html": self._html(), MIME: shown}
+        return data, {MIME: self.exact()}
+
+    def _html(self) -> str:
+        row = {key: escape(value) for key, value in self.shown().items()}
+        kind = "outside" if self.verdict == OUTSIDE else self.verdict
+        label = "control" if self.is_control else "check"
+        why = f'<span class="af-why">{escape(self.removes)}</span>' if self.is_control else ""
+        return (
+            f'<div class="af-check af-{label} af-{kind}" id="{escape(self.anchor())}">'
+            f'<span class="af-label">{label}</span> <code>{row["claim"]}</code>{why}'
+            f'<span class="af-value"><em>predicted</em> {row["predicted"]}</span> '
+            f'<span class="af-value"><em>measured</em> {row["measured"]}</span> '
+            f'<strong class="af-verdict">{row["verdict"]}</strong></div>'
+        )
+
+
+def check(
+    id: str,
+    *,
+    predicted: float,
+    measured: float,
+    tol: float = 0.0,
+    relation: str = "==",
+    case: str = "",
+    interval: tuple[float, float] | None = None,
+    hypotheses: Mapping[str, bool] | None = None,
+) -> Check:
+    """Compare a prediction with a measurement.
+
+    `relation` says how: "==" within `tol`, "<=" or ">=" with `tol` as slack. With an `interval`
+    (a confidence interval of the measured value) all of it must lie within the tolerance. Where
+    one of `hypotheses` (text -> met?) is not met the verdict is "outside hypotheses".
+
+    >>> check("demo.half", predicted=0.5, measured=0.5004, tol=1e-3)
+    demo.half: predicted 0.5 ± 0.001, measured 0.5004: holds
+    >>> check("demo.half", predicted=0.5, measured=0.7, tol=1e-3).verdict
+    'fails'
+    >>> check("demo.half", predicted=1, measured=2, tol=1e-3, hypotheses={"n > 1": False}).verdict
+    'outside hypotheses'
+    """
+    return _compare(
+        id, predicted, measured, tol, relation, case, interval, dict(hypotheses or {}), ""
+    )
+
+
+def control(
+    id: str,
+    *,
+    removes: str,
+    predicted: float,
+    measured: float,
+    tol: float = 0.0,
+    relation: str = "==",
+    case: str = "",
+    interval: tuple[float, float] | None = None,
+    hypotheses: Mapping[str, bool] | None = None,
+) -> Check:
+    """The comparison of :func:`check` after `removes` was taken away. It must come out "fails".
+
+    >>> control("demo.half", removes="the mean", predicted=0.5, measured=0.7, tol=1e-3).sound
+    True
+    """
+    if not removes:
+        raise ValueError("removes must say which hypothesis the control takes away, got ''")
+    return _compare(
+        id, predicted, measured, tol, relation, case, interval, dict(hypotheses or {}), removes
+    )
+
+
+def _compare(
+    id: str, predicted: float, measured: float, tol: float, relation: str, case: str,
+    interval: tuple[float, float] | None, hypotheses: dict[str, bool], removes: str,
+) -> Check:  # fmt: skip
+    predicted, measured, tol = float(predicted), float(measured), float(tol)
+    if relation not in RELATIONS:
+        raise ValueError(f"relation must be one of {', '.join(RELATIONS)}, got {relation!r}")
+    if not (math.isfinite(tol) and tol >= 0):
+        raise ValueError(f"tol must be a finite number >= 0, got {tol}")
+    if relation == "==" and tol == 0:
+        raise ValueError("an equality needs a tolerance tol > 0, got 0")
+    span = None if interval is None else (float(interval[0]), float(interval[1]))
+    missing = tuple(text for text, met in hypotheses.items() if not met)
+    good = all(_meets(end, predicted, tol, relation) for end in (measured, *(span or ())))
+    verdict = OUTSIDE if missing else HOLDS if good else FAILS
+    return Check(id, case, predicted, measured, tol, relation, span, missing, removes, verdict)
+
+
+def _meets(measured: float, predicted: float, tol: float, relation: str) -> bool:
+    if relation == "<=":
+        return measured <= predicted + tol
+    if relation == ">=":
+        return measured >= predicted - tol
+    return abs(measured - predicted) <= tol
+
+
+def rounded(value: float, tol: float) -> str:
+    """`value` as text, to a tenth of the first digit of `tol`; to four digits where tol is 0.
+
+    >>> rounded(0.333341, 0.02), rounded(3e-16, 1e-10), rounded(12.3456, 0)
+    ('0.333', '0', '12.35')
+    """
+    if not math.isfinite(value):
+        return str(value)
+    if tol == 0:
+        return f"{value:.4g}"
+    places = 1 - math.floor(math.log10(tol))
+    text = f"{round(value, places):.{max(places, 0)}f}"
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "0", "") else text
+
+
+class Entry(NamedTuple):
+    """One line of the ledger: a claim and what the runs say of it."""
+
+    id: str
+    verdict: str  #: the worst over its checks; "" where none ran
+    checks: tuple[Check, ...]
+    controls: tuple[Check, ...]
+
+
+def ledger(runs: Iterable[Check], claims: Iterable[str] | None = None) -> list[Entry]:
+    """Checks and controls gathered by claim, in the order of `claims` (or of appearance)."""
+    rows = list(runs)
+    ids = dict.fromkeys([*(claims or ()), *(row.id for row in rows)])
+    out = []
+    for id in ids:
+        checks = tuple(r for r in rows if r.id == id and not r.is_control)
+        controls = tuple(r for r in rows if r.id == id and r.is_control)
+        verdicts = {r.verdict for r in checks}
+        worst = next((v for v in (FAILS, OUTSIDE, HOLDS) if v in verdicts), "")
+        out.append(Entry(id, worst, checks, controls))
+    return out
+
+
+def from_json(fields: Mapping[str, Any]) -> Check:
+    """A check read back from :meth:`Check.exact`."""
+    known = {key: fields[key] for key in Check._fields}
+    known["predicted"], known["measured"] = float(known["predicted"]), float(known["measured"])
+    known["missing"] = tuple(known["missing"])
+    known["interval"] = tuple(known["interval"]) if known["interval"] is not None else None
+    return Check(**known)
+
+
+def _json(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)

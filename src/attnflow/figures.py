@@ -1,0 +1,187 @@
+"""The house style of every figure.
+
+A matplotlib figure is shown as inline SVG whose ink is the page's own text colour, so one figure
+serves the light and the dark page. A plotly figure is shown as a fragment of HTML that uses the
+book's own copy of plotly.js. Both need an alternative text; a caption stands below.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from attnflow.validate import Array
+
+#: Colours told apart on white and on near-black, and by colour-blind readers (after Okabe and Ito).
+BLUE, ORANGE, GREEN, PURPLE, RED, GREY = (
+    "#3a86c8", "#e0862e", "#2a9d74", "#a874c8", "#d6504f", "#8b919a",
+)  # fmt: skip
+#: Drawn in these colours, an artist takes the page's text colour or background.
+INK, PAPER = "#010203", "#fdfcfb"
+
+STYLE: dict[str, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": INK,
+    "axes.facecolor": "none",
+    "axes.grid": True,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.7,
+    "axes.prop_cycle": mpl.cycler(color=[BLUE, ORANGE, GREEN, PURPLE, RED, GREY]),
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 10.5,
+    "axes.titlecolor": INK,
+    "axes.labelsize": 10,
+    "figure.constrained_layout.use": True,
+    "figure.facecolor": "none",
+    "figure.figsize": (7.2, 3.3),
+    "font.size": 9.5,
+    "grid.color": GREY,
+    "grid.alpha": 0.25,
+    "grid.linewidth": 0.6,
+    "image.cmap": "viridis",
+    "legend.frameon": False,
+    "legend.labelcolor": INK,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 4.5,
+    "savefig.facecolor": "none",
+    "svg.fonttype": "path",
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+def use_style() -> None:
+    """Draw what follows in the house style, and show figures only through :func:`show`."""
+    plt.rcParams.update(STYLE)
+    plt.ioff()
+
+
+class Shown:
+    """A figure as a notebook displays it: an HTML fragment, with its description as text."""
+
+    def __init__(self, html: str, alt: str) -> None:
+        self.html, self.alt = html, alt
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/html": self.html, "text/plain": f"[figure: {self.alt}]"}
+
+
+def show(fig: Figure, *, name: str, alt: str, caption: str = "") -> Shown:
+    """A matplotlib figure, closed and ready to display; `name` is its anchor in the page."""
+    _described(name, alt)
+    buffer = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": name}):
+        fig.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    plt.close(fig)
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = svg.replace(INK, "currentColor")
+    svg = svg.replace(PAPER, "var(--pst-color-background, white)")
+    svg = re.sub(r"(\d+\.\d{2})\d+", r"\1", svg)  # a hundredth of a point is enough
+    width = fig.get_size_inches()[0] * 100
+    svg = svg.replace(
+        "<svg ",
+        f'<svg role="img" aria-label="{escape(alt)}" '
+        f'style="width:100%;height:auto;max-width:{width:.0f}px" ',
+        1,
+    )
+    return Shown(_figure(svg, name, caption), alt)
+
+
+def show_plotly(fig: Any, *, name: str, alt: str, caption: str = "") -> Shown:
+    """A plotly figure as a fragment that the book's own plotly.js draws."""
+    _described(name, alt)
+    fig.update_layout(
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        font={"color": GREY, "size": 13},
+        template="none",
+    )
+    body = fig.to_html(
+        full_html=False, include_plotlyjs=False, include_mathjax=False, auto_play=False,
+        div_id=f"plot-{name}", config={"displayModeBar": False, "responsive": True},
+    )  # fmt: skip
+    body = f'<div class="af-plotly" role="img" aria-label="{escape(alt)}">{body}</div>'
+    return Shown(_figure(body, name, caption), alt)
+
+
+def token_player(
+    panels: Mapping[str, Array], times: Array, *, colour: Array, name: str, alt: str, caption: str
+) -> Shown:
+    """Tokens in the plane moving through layers, one panel a kind, with a slider and a play button.
+
+    `panels` maps a title to states of shape (m, n, 2); `colour` gives each token its hue.
+    """
+    import plotly.graph_objects as go
+    from plotly.subplots import make_subplots
+
+    titles = list(panels)
+    trails = [np.round(panels[title], 3) for title in titles]
+    fig = make_subplots(rows=1, cols=len(titles), subplot_titles=titles, horizontal_spacing=0.04)
+    marker = {
+        "size": 8, "color": np.round(colour, 3).tolist(), "colorscale": "Viridis",
+        "line": {"width": 0.5, "color": GREY},
+    }  # fmt: skip
+
+    def draw(k: int) -> list[Any]:
+        out: list[Any] = []
+        for x in trails:
+            past = np.full((3 * x.shape[1], 2), np.nan)  # a short tail behind every token
+            past[0::3], past[1::3] = x[max(k - 3, 0)], x[k]
+            line = {"color": GREY, "width": 1}
+            out.append(go.Scatter(x=_list(past[:, 0]), y=_list(past[:, 1]), mode="lines", line=line))
+            out.append(go.Scatter(x=_list(x[k, :, 0]), y=_list(x[k, :, 1]), mode="markers", marker=marker))
+        return out
+
+    columns = [1 + i // 2 for i in range(2 * len(titles))]
+    fig.add_traces(draw(0), rows=[1] * len(columns), cols=columns)
+    fig.frames = [
+        go.Frame(data=draw(k), traces=list(range(len(columns))), name=f"{times[k]:.2f}")
+        for k in range(len(times))
+    ]
+    for column, x in enumerate(trails, start=1):
+        reach = 1.08 * float(np.abs(x).max())
+        axis = {"range": [-reach, reach], "zeroline": False, "gridcolor": "rgba(139,145,154,.25)"}
+        fig.update_xaxes(axis, row=1, col=column)
+        fig.update_yaxes({**axis, "scaleanchor": f"x{column if column > 1 else ''}"}, row=1, col=column)
+    play = {"frame": {"duration": 60, "redraw": False}, "fromcurrent": True, "transition": {"duration": 0}}
+    jump = {"frame": {"duration": 0, "redraw": False}, "mode": "immediate", "transition": {"duration": 0}}
+    steps = [{"args": [[f.name], jump], "label": f.name, "method": "animate"} for f in fig.frames]
+    fig.update_layout(
+        height=370, margin={"l": 30, "r": 10, "t": 36, "b": 20}, showlegend=False,
+        sliders=[{"steps": steps, "x": 0.12, "len": 0.88, "pad": {"t": 22},
+                  "currentvalue": {"prefix": "t = ", "xanchor": "left"},
+                  "tickcolor": GREY, "ticklen": 0, "font": {"color": "rgba(0,0,0,0)", "size": 1},
+                  "currentvalue_font": {"color": GREY, "size": 13}} | {}],
+        updatemenus=[{"type": "buttons", "x": 0.0, "y": 0, "xanchor": "left", "yanchor": "top",
+                      "pad": {"t": 30}, "showactive": False, "bgcolor": "rgba(139,145,154,.15)",
+                      "buttons": [{"label": "▶ play", "method": "animate", "args": [None, play]}]}],
+    )  # fmt: skip
+    return show_plotly(fig, name=name, alt=alt, caption=caption)
+
+
+def _list(values: Array) -> list[float | None]:
+    return [None if np.isnan(v) else float(v) for v in values]
+
+
+def _described(name: str, alt: str) -> None:
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
+        raise ValueError(f"name must be lower-case words joined by hyphens, got {name!r}")
+    if not alt.strip():
+        raise ValueError("alt must describe the figure in words, got ''")
+
+
+def _figure(body: str, name: str, caption: str) -> str:
+    below = f'<figcaption class="mathjax_process">{caption}</figcaption>' if caption else ""
+    return f'<figure class="af-figure" id="fig-{name}">{body}{below}</figure>'
