@@ -38,9 +38,7 @@ class Attention:
         self.Q, self.K = validate.array(Q, "Q", 2), validate.array(K, "K", 2)
         self.V = validate.array(V, "V", 2)
         if self.Q.shape != self.K.shape:
-            raise ValueError(
-                f"Q and K must have one shape, got {self.Q.shape} and {self.K.shape}"
-            )
+            raise ValueError(f"Q and K must have one shape, got {self.Q.shape} and {self.K.shape}")
         if self.V.shape[1] != self.Q.shape[1]:
             raise ValueError(
                 f"V must have {self.Q.shape[1]} columns as Q has, got shape {self.V.shape}"
@@ -214,7 +212,9 @@ class MultiHead:
             W = [np.eye(len(head.V)) for head in self.heads]
         self.W = tuple(validate.array(w, f"W[{h}]", 2) for h, w in enumerate(W))
         if len(self.W) != len(self.heads):
-            raise ValueError(f"W must have one matrix per head, {len(self.heads)}, got {len(self.W)}")
+            raise ValueError(
+                f"W must have one matrix per head, {len(self.heads)}, got {len(self.W)}"
+            )
         for h, (w, head) in enumerate(zip(self.W, self.heads, strict=True)):
             if w.shape != (len(self.W[0]), len(head.V)):
                 raise ValueError(

@@ -47,7 +47,11 @@ class Check(NamedTuple):
 
     def exact(self) -> dict[str, Any]:
         """All fields, unrounded, as JSON can hold them."""
-        return {**self._asdict(), "predicted": _json(self.predicted), "measured": _json(self.measured)}
+        return {
+            **self._asdict(),
+            "predicted": _json(self.predicted),
+            "measured": _json(self.measured),
+        }
 
     def shown(self) -> dict[str, str]:
         """What a reader sees: claim, predicted, measured, verdict."""

@@ -16,6 +16,7 @@ from typing import Any
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+from cycler import cycler
 from matplotlib.figure import Figure
 
 from attnflow.validate import Array
@@ -34,7 +35,7 @@ STYLE: dict[str, Any] = {
     "axes.grid": True,
     "axes.labelcolor": INK,
     "axes.linewidth": 0.7,
-    "axes.prop_cycle": mpl.cycler(color=[BLUE, ORANGE, GREEN, PURPLE, RED, GREY]),
+    "axes.prop_cycle": cycler(color=[BLUE, ORANGE, GREEN, PURPLE, RED, GREY]),
     "axes.spines.right": False,
     "axes.spines.top": False,
     "axes.titlesize": 10.5,
@@ -140,8 +141,12 @@ def token_player(
             past = np.full((3 * x.shape[1], 2), np.nan)  # a short tail behind every token
             past[0::3], past[1::3] = x[max(k - 3, 0)], x[k]
             line = {"color": GREY, "width": 1}
-            out.append(go.Scatter(x=_list(past[:, 0]), y=_list(past[:, 1]), mode="lines", line=line))
-            out.append(go.Scatter(x=_list(x[k, :, 0]), y=_list(x[k, :, 1]), mode="markers", marker=marker))
+            out.append(
+                go.Scatter(x=_list(past[:, 0]), y=_list(past[:, 1]), mode="lines", line=line)
+            )
+            out.append(
+                go.Scatter(x=_list(x[k, :, 0]), y=_list(x[k, :, 1]), mode="markers", marker=marker)
+            )
         return out
 
     columns = [1 + i // 2 for i in range(2 * len(titles))]
@@ -154,9 +159,19 @@ def token_player(
         reach = 1.08 * float(np.abs(x).max())
         axis = {"range": [-reach, reach], "zeroline": False, "gridcolor": "rgba(139,145,154,.25)"}
         fig.update_xaxes(axis, row=1, col=column)
-        fig.update_yaxes({**axis, "scaleanchor": f"x{column if column > 1 else ''}"}, row=1, col=column)
-    play = {"frame": {"duration": 60, "redraw": False}, "fromcurrent": True, "transition": {"duration": 0}}
-    jump = {"frame": {"duration": 0, "redraw": False}, "mode": "immediate", "transition": {"duration": 0}}
+        fig.update_yaxes(
+            {**axis, "scaleanchor": f"x{column if column > 1 else ''}"}, row=1, col=column
+        )
+    play = {
+        "frame": {"duration": 60, "redraw": False},
+        "fromcurrent": True,
+        "transition": {"duration": 0},
+    }
+    jump = {
+        "frame": {"duration": 0, "redraw": False},
+        "mode": "immediate",
+        "transition": {"duration": 0},
+    }
     steps = [{"args": [[f.name], jump], "label": f.name, "method": "animate"} for f in fig.frames]
     fig.update_layout(
         height=370, margin={"l": 30, "r": 10, "t": 36, "b": 20}, showlegend=False,

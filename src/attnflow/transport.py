@@ -111,10 +111,10 @@ def self_bridge(
     kernel = DenseKernel(x, eps)
     live = w > 0
     a = np.ones(len(x))
-    residual, n_iter = np.inf, 0
-    for n_iter in range(1, max_iter + 1):
-        product = kernel.apply(a * w)  # K(a w)
-        r = np.where(live, a * product, 1.0)
+    n_iter, residual = 0, np.inf
+    while n_iter < max_iter:
+        n_iter += 1
+        r = np.where(live, a * kernel.apply(a * w), 1.0)
         residual = float(w @ np.abs(r - 1.0))
         if residual <= tol:
             break
@@ -239,9 +239,7 @@ def _slow(who: str, n_iter: int, residual: float, tol: float) -> str:
     return f"{who} stopped after {n_iter} sweeps with residual {residual:.1e} > tol {tol:.1e}"
 
 
-def w2(
-    x: ArrayLike, y: ArrayLike, a: ArrayLike | None = None, b: ArrayLike | None = None
-) -> float:
+def w2(x: ArrayLike, y: ArrayLike, a: ArrayLike | None = None, b: ArrayLike | None = None) -> float:
     """The 2-Wasserstein distance between two weighted point sets, exactly.
 
     In one dimension the monotone coupling is optimal; elsewhere POT's network simplex.

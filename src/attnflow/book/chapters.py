@@ -1,26 +1,15 @@
 """Chapters: where they are, what parameters they take, which modules they reach, their key.
 
-A chapter is a notebook in book/ with a cell tagged ``parameters``. Each parameter stands on a
-line of its own, annotated and documented, with its range in interval notation where some values
-make no sense::
-
-    beta: float = 4.0  # inverse temperature, in (0, 50]
-    kind: str = "softmax"  # which attention, one of softmax | l2
-
-That line is the only place a parameter is declared: the page shows it, papermill overrides it,
-and this module reads and enforces it.
+A chapter is a notebook in book/ with a cell tagged ``parameters``.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
-import io
 import json
-import math
 import os
 import re
-import tokenize
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,82 +17,7 @@ from typing import Any, NamedTuple
 import nbformat
 import yaml
 
-TYPES: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
-LISTS: dict[str, type] = {"list[int]": int, "list[float]": float}
-_INTERVAL = re.compile(r",?\s*in\s*([\[(])\s*([^,\s]+)\s*,\s*([^,\s]+)\s*([\])])\s*$")
-_CHOICES = re.compile(r",?\s*one of\s+(\S+(?:\s*\|\s*\S+)+)\s*$")
-
-
-class BookError(Exception):
-    """A mistake a user can mend; shown without a traceback."""
-
-
-class Parameter(NamedTuple):
-    """One line of a parameter cell."""
-
-    name: str
-    type: str
-    default: Any
-    help: str
-    interval: tuple[str, float, float, str] | None = None
-    choices: tuple[str, ...] = ()
-
-    @property
-    def allowed(self) -> str:
-        """The rule in words."""
-        if self.choices:
-            return f"{self.type}, one of {' | '.join(self.choices)}"
-        if self.interval:
-            left, low, high, right = self.interval
-            return f"{self.type} in {left}{low:g}, {high:g}{right}"
-        return self.type
-
-    def parse(self, value: Any) -> Any:
-        """`value`, perhaps text from a command line, as this parameter's type and in its range."""
-        value = value.item() if hasattr(value, "item") else value  # numpy scalars
-        try:
-            out = self._convert(value)
-        except (ValueError, SyntaxError, TypeError):
-            raise BookError(f"{self.name} must be {self.allowed}, got {value!r}") from None
-        for entry in out if isinstance(out, list) else [out]:
-            if not self._admits(entry):
-                raise BookError(f"{self.name} must be {self.allowed}, got {value!r}")
-        return out
-
-    def _convert(self, value: Any) -> Any:
-        if self.type in LISTS:
-            entries = ast.literal_eval(value) if isinstance(value, str) else value
-            if not isinstance(entries, list | tuple):
-                raise ValueError
-            return [_scalar(entry, LISTS[self.type]) for entry in entries]
-        return _scalar(value, TYPES[self.type])
-
-    def _admits(self, value: Any) -> bool:
-        if self.choices and value not in self.choices:
-            return False
-        if isinstance(value, float) and math.isnan(value):
-            return False
-        if not self.interval:
-            return True
-        left, low, high, right = self.interval
-        above = value >= low if left == "[" else value > low
-        below = value <= high if right == "]" else value < high
-        return above and below
-
-
-def _scalar(value: Any, kind: type) -> Any:
-    if kind is bool:
-        if isinstance(value, bool):
-            return value
-        return {"true": True, "false": False, "1": True, "0": False}[str(value).lower()]
-    if isinstance(value, bool):
-        raise ValueError
-    if kind is int:
-        number = float(value)
-        if number != int(number):
-            raise ValueError
-        return int(value) if not isinstance(value, str) or "e" not in value.lower() else int(number)
-    return kind(value)
+from attnflow.book.parameters import BookError, Parameter, parse_parameters
 
 
 class Chapter(NamedTuple):
@@ -118,6 +32,11 @@ class Chapter(NamedTuple):
         """The notebook as committed."""
         return nbformat.read(self.path, as_version=4)
 
+    @property
+    def default_parameters(self) -> dict[str, Any]:
+        """Every parameter's default."""
+        return {p.name: p.default for p in self.parameters}
+
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All parameters, defaults filled in; a BookError for anything that is not allowed."""
         known = {p.name: p for p in self.parameters}
@@ -126,40 +45,6 @@ class Chapter(NamedTuple):
                 listed = "\n".join(f"  {p.name}: {p.allowed}" for p in self.parameters)
                 raise BookError(f"{self.name} has no parameter {name!r}; it takes\n{listed}")
         return {n: p.parse(given[n]) if n in given else p.default for n, p in known.items()}
-
-
-def parse_parameters(source: str, where: str = "parameters") -> tuple[Parameter, ...]:
-    """Read a parameter cell.
-
-    >>> [p.allowed for p in parse_parameters("n: int = 8  # tokens, in [2, 64]")]
-    ['int in [2, 64]']
-    """
-    comments = {
-        token.start[0]: token.string.lstrip("# ").strip()
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.COMMENT
-    }
-    out = []
-    for node in ast.parse(source).body:
-        if not isinstance(node, ast.AnnAssign) or node.value is None:
-            raise BookError(f"{where}: every parameter is `name: type = value  # help`")
-        name, kind = ast.unparse(node.target), ast.unparse(node.annotation)
-        if kind not in TYPES and kind not in LISTS:
-            allowed = ", ".join([*TYPES, *LISTS])
-            raise BookError(f"{where}: {name} must have one of the types {allowed}, got {kind}")
-        text = comments.get(node.end_lineno or 0, "")
-        if not text:
-            raise BookError(f"{where}: {name} has no comment that says what it is")
-        interval, choices = None, ()
-        if found := _INTERVAL.search(text):
-            interval = (found[1], float(found[2]), float(found[3]), found[4])
-            text = text[: found.start()]
-        elif found := _CHOICES.search(text):
-            choices = tuple(part.strip() for part in found[1].split("|"))
-            text = text[: found.start()]
-        plain = Parameter(name, kind, None, text, interval, choices)
-        out.append(plain._replace(default=plain.parse(ast.literal_eval(node.value))))
-    return tuple(out)
 
 
 class Project(NamedTuple):

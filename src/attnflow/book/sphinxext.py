@@ -1,0 +1,175 @@
+"""What the rendered book needs of Sphinx beyond Jupyter Book.
+
+* ``{ledger}``: every claim with its source, statement, checks, controls and verdicts, read from
+  the outputs of the notebooks that are being rendered.
+* ``{errata}``: the misprints of the source documents, each with the check that decides it.
+* MathJax and plotly.js come from installed packages, so no page asks for anything outside.
+"""
+
+from __future__ import annotations
+
+import shutil
+from importlib.metadata import files
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import yaml
+from docutils import nodes
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from attnflow.book.run import checks
+from attnflow.claims import FAILS, HOLDS, OUTSIDE, Check, ledger
+
+_MATHJAX, _PLOTLY = "tex-svg-full.js", "plotly.min.js"
+_CLASS = {HOLDS: "holds", FAILS: "fails", OUTSIDE: "outside", "": "pending"}
+
+
+class _Table(SphinxDirective):
+    """A directive that writes MyST and lets Sphinx read it, so that citations and maths work."""
+
+    def lines(self) -> list[str]:
+        raise TypeError("write the page in a subclass")
+
+    def run(self) -> list[nodes.Node]:
+        book = Path(self.env.srcdir) / "book"
+        self.env.note_dependency(str(book / "claims.yml"))
+        self.env.note_dependency(str(book / "errata.yml"))
+        for path in book.glob("*.ipynb"):
+            self.env.note_dependency(str(path))
+        holder = nodes.container(classes=["af-ledger"])
+        content = StringList(self.lines(), source=str(book / "claims.yml"))
+        self.state.nested_parse(content, 0, holder)
+        return [holder]
+
+    def claims(self) -> dict[str, dict[str, Any]]:
+        rows = yaml.safe_load((Path(self.env.srcdir) / "book" / "claims.yml").read_text("utf-8"))
+        return {row["id"]: row for row in rows}
+
+    def rows(self) -> dict[str, tuple[Check, ...]]:
+        """Checks by chapter, from the notebooks being rendered."""
+        book = Path(self.env.srcdir) / "book"
+        return {
+            path.stem: checks(nbformat.read(path, as_version=4)) for path in book.glob("*.ipynb")
+        }
+
+
+class Ledger(_Table):
+    """Every claim, and what this build's run of its chapter says of it."""
+
+    def lines(self) -> list[str]:
+        claims, rows = self.claims(), self.rows()
+        entries = ledger([row for found in rows.values() for row in found], claims)
+        held = sum(entry.verdict == HOLDS for entry in entries)
+        controls = [row for entry in entries for row in entry.controls]
+        out = [
+            f"**{held} of {len(entries)} claims hold**, by {sum(len(e.checks) for e in entries)} "
+            f"checks; {sum(row.sound for row in controls)} of {len(controls)} negative controls "
+            "fail, as they must.",
+            "",
+        ]
+        for entry in entries:
+            claim = claims.get(entry.id, {"statement": "", "source": "", "kind": "", "chapter": ""})
+            page = f"{claim['chapter']}.html"
+            state = _CLASS[entry.verdict]
+            out += [
+                f"::::{{div}} af-claim af-{state}",
+                f"**`{entry.id}`** <span class='af-kind'>{claim['kind']}</span> "
+                f"<strong class='af-verdict'>{entry.verdict or 'not run'}</strong>",
+                "",
+                claim["statement"].strip(),
+                "",
+                f"*{claim['source'].strip()}* Hypotheses: {claim.get('hypotheses', 'none').strip()}",
+                "",
+                "| | predicted | measured | verdict |",
+                "|---|---|---|---|",
+                *(_row(row, page) for row in (*entry.checks, *entry.controls)),
+                "::::",
+                "",
+            ]
+        return out
+
+
+class Errata(_Table):
+    """The misprints of the source documents."""
+
+    def lines(self) -> list[str]:
+        path = Path(self.env.srcdir) / "book" / "errata.yml"
+        documents = yaml.safe_load(path.read_text("utf-8"))
+        found = {
+            row.anchor(): (row, chapter) for chapter, rows in self.rows().items() for row in rows
+        }
+        out: list[str] = []
+        for document in documents:
+            out += [f"## {document['title']}", "", document["about"].strip(), ""]
+            for entry in document["entries"]:
+                out += [
+                    ":::{div} af-erratum",
+                    f"**{entry['where']}** {entry['printed'].strip()}",
+                    "",
+                    f"*Read:* {entry['read'].strip()}",
+                    "",
+                    *(f"- {_evidence(anchor, found)}" for anchor in entry.get("decided", [])),
+                    *([f"- {entry['because'].strip()}"] if "because" in entry else []),
+                    *([f"- To be decided in {entry['chapter']}"] if "chapter" in entry else []),
+                    ":::",
+                    "",
+                ]
+        return out
+
+
+def _evidence(anchor: str, found: dict[str, tuple[Check, str]]) -> str:
+    if anchor not in found:
+        raise ValueError(f"errata.yml names {anchor}, which no chapter computes")
+    row, chapter = found[anchor]
+    shown = row.shown()
+    what = f"with {row.removes}" if row.is_control else f"`{shown['claim']}`"
+    return (
+        f"<a href='{chapter}.html#{anchor}'>Computed</a>: {what}, predicted {shown['predicted']}, "
+        f"measured {shown['measured']}: **{shown['verdict']}**"
+    )
+
+
+def _row(row: Check, page: str) -> str:
+    shown = row.shown()
+    label = f"control: {row.removes}" if row.is_control else row.case or "check"
+    verdict = "fails, as it must" if row.is_control and row.sound else shown["verdict"]
+    return (
+        f"| <a href='{page}#{row.anchor()}'>{label}</a> | {shown['predicted']} | "
+        f"{shown['measured']} | {verdict} |"
+    )
+
+
+def _offline(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Thebe's script raises an error and plotly is heavy: each page gets only what it uses."""
+    context["script_files"] = [
+        script
+        for script in context["script_files"]
+        if "thebe" not in str(getattr(script, "filename", script))
+    ]
+    if "js-plotly" in context.get("body", "") or "Plotly.newPlot" in context.get("body", ""):
+        app.add_js_file(_PLOTLY, priority=100)
+
+
+def _copy_scripts(app: Sphinx) -> None:
+    """Put MathJax and plotly.js where Sphinx looks for static files."""
+    folder = Path(app.outdir) / "_static"
+    folder.mkdir(parents=True, exist_ok=True)
+    for package, name in (("sphinx-mathjax-offline", _MATHJAX), ("plotly", _PLOTLY)):
+        target = folder / name
+        if target.is_file():
+            continue
+        found = [f for f in files(package) or [] if f.name == name]
+        if not found:
+            raise FileNotFoundError(f"the package {package} holds no {name}")
+        shutil.copyfile(str(found[0].locate()), target)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("ledger", Ledger)
+    app.add_directive("errata", Errata)
+    app.connect("builder-inited", _copy_scripts)
+    app.connect("html-page-context", _offline, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,43 @@
+r"""How fast something goes to zero: the slope of a log-log fit, with its interval.
+
+A rate is never read off a picture. :func:`fit_rate` regresses :math:`\log e` on :math:`\log h`
+and gives the 95 % interval of the slope from Student's t, which a check then asks to lie wholly
+within its tolerance.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import linregress, t
+
+from attnflow import validate
+
+
+class Rate(NamedTuple):
+    """error ~ constant * h ** slope."""
+
+    slope: float
+    interval: tuple[float, float]
+    constant: float
+
+
+def fit_rate(h: ArrayLike, error: ArrayLike, *, level: float = 0.95) -> Rate:
+    """Fit error ~ constant * h ** slope to at least three positive points.
+
+    >>> fit_rate([0.1, 0.2, 0.4], [0.03, 0.12, 0.48]).slope.round(6)
+    np.float64(2.0)
+    """
+    h_, e = validate.array(h, "h", 1), validate.array(error, "error", 1)
+    if h_.shape != e.shape or len(h_) < 3:
+        raise ValueError(
+            f"h and error must be at least three points each, got {len(h_)} and {len(e)}"
+        )
+    if min(h_.min(), e.min()) <= 0:
+        raise ValueError(f"h and error must be > 0, got {min(h_.min(), e.min())}")
+    line = linregress(np.log(h_), np.log(e))
+    half = t.ppf((1 + level) / 2, len(h_) - 2) * line.stderr
+    slope = line.slope
+    return Rate(slope, (float(slope - half), float(slope + half)), float(np.exp(line.intercept)))

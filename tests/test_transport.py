@@ -1,0 +1,577 @@
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.optimize import linear_sum_assignment
+from tolerances import (
+    CONTRACTION,
+    DEFAULT_TOL,
+    DISTANCE,
+    EXPONENTIAL,
+    GAUSSIAN_MAP,
+    LARGE_SCORES,
+    ROUNDING,
+    SOLVE_POTENTIALS,
+    SOLVE_TIGHTLY,
+    SOLVED,
+    SWEEPS,
+)
+
+from attnflow import transport
+
+with warnings.catch_warnings():  # POT has escape sequences that Python warns of when compiling
+    warnings.simplefilter("ignore")
+    import ot
+
+COORDINATE = st.floats(-3, 3, allow_subnormal=False)
+
+
+@st.composite
+def clouds(draw, max_tokens=7, max_dimension=3):
+    shape = draw(st.integers(1, max_tokens)), draw(st.integers(1, max_dimension))
+    return draw(arrays(np.float64, shape, elements=COORDINATE))
+
+
+@st.composite
+def masses(draw, n, minimum=0):
+    w = np.array(draw(st.lists(st.integers(minimum, 5), min_size=n, max_size=n)), dtype=float)
+    assume(w.sum() > 0)
+    return w / w.sum()
+
+
+@st.composite
+def measures(draw, minimum=0):
+    x = draw(clouds())
+    return x, draw(masses(len(x), minimum))
+
+
+TEMPERATURES = st.sampled_from([0.05, 0.3, 1.0, 10.0])
+
+
+def separated(n, d, seed):
+    """Tokens on a jittered lattice: no two closer than half a unit."""
+    rng = np.random.default_rng(seed)
+    grid = np.stack(np.meshgrid(*[np.arange(n ** (1 / d))] * d), -1).reshape(-1, d)[:n]
+    return grid + rng.uniform(-0.25, 0.25, size=grid.shape)
+
+
+def half_squared_distances(x):
+    return ((x[:, None, :] - x[None, :, :]) ** 2).sum(-1) / 2
+
+
+def answer(compute):
+    """What `compute` returns, or None where it refuses and says that numbers are too large."""
+    try:
+        return compute()
+    except ValueError as error:
+        if "finite" in str(error) or "large" in str(error):
+            return None
+        raise
+
+
+# the bridge
+
+
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("eps", [0.3, 1.0, 5.0])
+def test_the_bridge_is_the_plan_that_pot_finds(d, eps):
+    x = separated(9, d, seed=d)
+    w = np.random.default_rng(1).dirichlet(np.full(len(x), 5.0))
+    want = ot.sinkhorn(
+        w,
+        w,
+        half_squared_distances(x),
+        reg=eps,
+        method="sinkhorn_log",
+        stopThr=1e-13,
+        numItermax=100_000,
+    )
+    got = transport.self_bridge(x, eps, w, tol=SOLVE_TIGHTLY)
+    assert np.abs(got.plan() - want).max() <= SOLVED
+    assert np.abs(got.barycentric() - (want / want.sum(1)[:, None]) @ x).max() <= SOLVED
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(measure=measures(minimum=1), eps=st.sampled_from([0.3, 1.0, 10.0]))
+def test_the_plan_satisfies_the_first_order_conditions(measure, eps):
+    """Feasible, and log(pi/(w w)) + c/eps is f_i + f_j: that is the minimiser, by convexity."""
+    x, w = measure
+    plan = transport.self_bridge(x, eps, w, tol=SOLVE_TIGHTLY).plan()
+    assert np.abs(plan.sum(0) - w).max() <= SOLVED
+    assert np.abs(plan.sum(1) - w).max() <= SOLVED
+    total = np.log(plan / np.outer(w, w)) + half_squared_distances(x) / eps
+    f = np.diag(total) / 2
+    assert np.abs(total - f[:, None] - f[None, :]).max() <= EXPONENTIAL * (1 + np.abs(total).max())
+
+
+@pytest.mark.parametrize("eps", [0.01, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("variance", [0.5, 1.0])
+def test_the_bridge_of_a_gaussian_is_linear_with_the_known_slope(eps, variance):
+    x = np.arange(-8, 8 + 1e-12, np.sqrt(eps) / 4)
+    w = np.exp(-(x**2) / (2 * variance))
+    bridge = transport.self_bridge(x, eps, w / w.sum(), tol=SOLVE_TIGHTLY)
+    slope = np.exp(-np.arcsinh(eps / (2 * variance)))
+    middle = np.abs(x) <= 2 * np.sqrt(variance)
+    error = bridge.barycentric()[middle, 0] - slope * x[middle]
+    assert np.abs(error).max() <= GAUSSIAN_MAP
+
+
+@pytest.mark.parametrize("eps", [1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0])
+@pytest.mark.parametrize("d", [1, 2, 20])
+def test_the_number_of_sweeps_does_not_grow_as_the_temperature_falls(eps, d):
+    rng = np.random.default_rng(d)
+    x = np.concatenate([rng.normal(size=(40, d)), np.zeros((3, d))])
+    for w in (None, rng.dirichlet(np.full(len(x), 0.5))):
+        bridge = transport.self_bridge(x, eps, w)
+        assert bridge.converged
+        assert bridge.n_iter <= SWEEPS
+        assert np.abs(bridge.plan().sum(0) - bridge.weights).sum() <= DEFAULT_TOL
+
+
+def residuals(x, eps, sweeps):
+    out = []
+    for max_iter in range(1, sweeps + 1):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", transport.NotConverged)
+            out.append(transport.self_bridge(x, eps, tol=1e-300, max_iter=max_iter).residual)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("eps", [1e-3, 1e-2, 0.1, 1.0, 10.0])
+def test_one_sweep_shrinks_the_residual_to_a_third(eps):
+    x = np.random.default_rng(0).normal(size=(60, 1))
+    history = residuals(x, eps, 20)
+    late = history[10:]
+    assert ((late[6:] / late[:-6]) ** (1 / 6)).max() <= CONTRACTION
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(measure=measures(), eps=TEMPERATURES)
+def test_the_plan_is_symmetric_and_has_both_marginals(measure, eps):
+    x, w = measure
+    bridge = transport.self_bridge(x, eps, w)
+    plan = bridge.plan()
+    assert bridge.converged
+    assert bridge.residual <= DEFAULT_TOL
+    assert (plan >= 0).all()
+    assert np.abs(plan - plan.T).max() <= ROUNDING
+    assert np.abs(plan.sum(0) - w).sum() <= DEFAULT_TOL + ROUNDING
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    measure=measures(),
+    eps=TEMPERATURES,
+    shift=st.floats(-100, 100, allow_subnormal=False),
+)
+def test_translation_moves_the_barycentric_map_and_leaves_the_plan(measure, eps, shift):
+    x, w = measure
+    here = transport.self_bridge(x, eps, w, tol=SOLVE_TIGHTLY)
+    there = transport.self_bridge(x + shift, eps, w, tol=SOLVE_TIGHTLY)
+    assert np.abs(there.plan() - here.plan()).max() <= SOLVED
+    assert np.abs(there.barycentric() - shift - here.barycentric()).max() <= SOLVED
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(measure=measures(), eps=TEMPERATURES, data=st.data())
+def test_the_plan_follows_a_permutation_of_the_tokens(measure, eps, data):
+    x, w = measure
+    p = np.array(data.draw(st.permutations(range(len(x)))))
+    here = transport.self_bridge(x, eps, w, tol=SOLVE_TIGHTLY).plan()
+    there = transport.self_bridge(x[p], eps, w[p], tol=SOLVE_TIGHTLY).plan()
+    assert np.abs(there - here[np.ix_(p, p)]).max() <= SOLVED
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(x=clouds(max_tokens=4), eps=TEMPERATURES, data=st.data())
+def test_repeating_a_token_is_the_same_as_weighting_it(x, eps, data):
+    times = np.array(data.draw(st.lists(st.integers(1, 3), min_size=len(x), max_size=len(x))))
+    owner = np.repeat(np.arange(len(x)), times)
+    weighted = transport.self_bridge(x, eps, times / times.sum(), tol=SOLVE_TIGHTLY)
+    repeated = transport.self_bridge(x[owner], eps, tol=SOLVE_TIGHTLY)
+    assert np.abs(repeated.barycentric() - weighted.barycentric()[owner]).max() <= SOLVED
+    merged = np.zeros((len(x), len(x)))
+    np.add.at(merged, np.ix_(owner, owner), repeated.plan())
+    assert np.abs(merged - weighted.plan()).max() <= SOLVED
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(measure=measures(), eps=TEMPERATURES)
+def test_a_token_without_mass_changes_nothing_and_has_a_finite_mean(measure, eps):
+    x, w = measure
+    live = w > 0
+    whole = transport.self_bridge(x, eps, w, tol=SOLVE_TIGHTLY)
+    alone = transport.self_bridge(x[live], eps, w[live], tol=SOLVE_TIGHTLY)
+    assert np.abs(whole.plan()[np.ix_(live, live)] - alone.plan()).max() <= SOLVED
+    assert not whole.plan()[~live].any()
+    assert np.abs(whole.barycentric()[live] - alone.barycentric()).max() <= SOLVED
+    assert np.abs(whole.barycentric() - alone.conditional_mean(x)).max() <= SOLVED
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(measure=measures(), eps=TEMPERATURES)
+def test_the_barycentric_map_keeps_the_mean_and_the_convex_hull(measure, eps):
+    x, w = measure
+    moved = transport.self_bridge(x, eps, w, tol=SOLVE_TIGHTLY).barycentric()
+    live = w > 0
+    assert np.abs(w @ moved - w @ x).max() <= SOLVED
+    assert (moved <= x[live].max(0) + SOLVED).all()
+    assert (moved >= x[live].min(0) - SOLVED).all()
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(measure=measures(), eps=TEMPERATURES)
+def test_the_conditional_mean_at_the_tokens_is_the_barycentric_map(measure, eps):
+    x, w = measure
+    bridge = transport.self_bridge(x, eps, w, tol=SOLVE_TIGHTLY)
+    assert np.abs(bridge.conditional_mean(x) - bridge.barycentric()).max() <= SOLVED
+
+
+def test_one_token_stays_where_it_is():
+    bridge = transport.self_bridge([[2.0, -1.0]], 0.1)
+    assert bridge.converged
+    assert np.abs(bridge.plan() - 1.0).max() <= DEFAULT_TOL
+    assert np.abs(bridge.barycentric() - [[2.0, -1.0]]).max() <= ROUNDING
+    assert np.abs(bridge.conditional_mean([[9.0, 9.0]]) - [[2.0, -1.0]]).max() <= ROUNDING
+
+
+def test_equal_tokens_share_everything_equally():
+    bridge = transport.self_bridge(np.ones((4, 2)), 1e-3)
+    assert np.abs(bridge.plan() - 1 / 16).max() <= DEFAULT_TOL
+    assert np.abs(bridge.barycentric() - 1.0).max() <= ROUNDING
+
+
+def test_hot_bridges_forget_where_a_token_came_from_and_cold_ones_do_not():
+    x = separated(5, 1, seed=0)
+    hot = transport.self_bridge(x, 1e12).barycentric()
+    cold = transport.self_bridge(x, 1e-4).barycentric()
+    assert np.abs(hot - x.mean()).max() <= DEFAULT_TOL * np.abs(x).max()
+    assert np.abs(cold - x).max() <= DEFAULT_TOL
+
+
+@pytest.mark.parametrize("eps", [1e-10, 1.0])
+@pytest.mark.parametrize("size", [1e100, 1e150, 1e160])
+def test_at_huge_scales_the_bridge_is_the_identity(size, eps):
+    x = size * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0]])
+    bridge = transport.self_bridge(x, eps)
+    assert np.abs(bridge.plan() - np.eye(3) / 3).max() <= DEFAULT_TOL
+    assert np.abs(bridge.barycentric() / size - x / size).max() <= DEFAULT_TOL
+
+
+@pytest.mark.parametrize("eps", [1e-10, 1.0])
+@pytest.mark.parametrize("size", [1e100, 1e150, 1e160])
+def test_at_huge_scales_the_conditional_mean_is_the_nearest_token_or_a_clear_refusal(size, eps):
+    bridge = transport.self_bridge(size * np.array([[0.0], [1.0]]), eps)
+    got = answer(lambda: bridge.conditional_mean(size * np.array([[0.2], [0.9]])))
+    assert got is None or np.abs(got / size - [[0.0], [1.0]]).max() <= ROUNDING
+
+
+def test_a_token_without_mass_very_far_away_has_a_finite_mean_or_is_refused():
+    x, w = [[0.0], [1.0], [1e160]], [0.5, 0.5, 0.0]
+    got = answer(lambda: transport.self_bridge(x, 1.0, w).barycentric())
+    assert got is None or abs(got[2, 0] - 1.0) <= ROUNDING
+
+
+@pytest.mark.parametrize("max_iter", [1, 2])
+def test_a_bridge_that_does_not_converge_warns_and_says_so(max_iter):
+    x = separated(6, 1, seed=0)
+    with pytest.warns(transport.NotConverged, match=r"self_bridge stopped after \d sweeps"):
+        bridge = transport.self_bridge(x, 0.5, max_iter=max_iter)
+    assert bridge.converged is False
+    assert bridge.n_iter == max_iter
+    assert bridge.residual > DEFAULT_TOL
+
+
+BAD_MEASURES = [
+    ([[np.nan]], None, "x must be finite, got nan"),
+    ([[0.0], [np.inf]], None, "x must be finite, got inf"),
+    ([], None, "x must hold at least one token"),
+    ("tokens", None, "x must be an array of real numbers, got 'tokens'"),
+    (np.zeros((2, 2, 2)), None, r"x must have 2 axes, got shape \(2, 2, 2\)"),
+    ([[0.0], [1.0]], [1.5, -0.5], "weights must not be negative, got -0.5"),
+    ([[0.0], [1.0]], [0.5, 0.4], "weights must sum to 1, got 0.9"),
+    ([[0.0], [1.0]], [1.0], "weights must have one entry per token, 2, got shape"),
+    ([[0.0], [1.0]], [np.nan, 1.0], "weights must be finite, got nan"),
+]
+
+
+@pytest.mark.parametrize(("x", "w", "message"), BAD_MEASURES)
+def test_the_bridge_refuses_what_is_not_a_measure(x, w, message):
+    with pytest.raises(ValueError, match=message):
+        transport.self_bridge(x, 1.0, w)
+
+
+@pytest.mark.parametrize("eps", [0.0, -1.0, np.nan, np.inf, "warm", None])
+def test_the_bridge_refuses_a_temperature_that_is_not_positive(eps):
+    with pytest.raises(ValueError, match=r"eps must be a (finite )?number > 0, got "):
+        transport.self_bridge([[0.0], [1.0]], eps)
+
+
+def test_the_bridge_refuses_an_unknown_method_and_points_of_another_dimension():
+    with pytest.raises(ValueError, match="method must be one of auto, dense, got 'magic'"):
+        transport.self_bridge([[0.0]], 1.0, method="magic")
+    with pytest.raises(ValueError, match=r"points must have 1 columns, got shape \(1, 2\)"):
+        transport.self_bridge([[0.0]], 1.0).conditional_mean([[0.0, 1.0]])
+
+
+def test_method_dense_is_the_same_bridge():
+    x = separated(6, 2, seed=0)
+    auto = transport.self_bridge(x, 0.5, tol=SOLVE_TIGHTLY)
+    dense = transport.self_bridge(x, 0.5, tol=SOLVE_TIGHTLY, method="dense")
+    assert np.abs(auto.plan() - dense.plan()).max() <= SOLVED
+
+
+# two potentials
+
+
+def problem(n, m, size, seed):
+    rng = np.random.default_rng(seed)
+    s = rng.uniform(-size, size, size=(n, m))
+    return s, rng.dirichlet(np.full(n, 3.0)), rng.dirichlet(np.full(m, 3.0))
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (3, 8), (8, 3), (1, 4), (4, 1)])
+@pytest.mark.parametrize("size", [0.5, 3.0])
+def test_sinkhorn_is_the_plan_that_pot_finds(shape, size):
+    s, a, b = problem(*shape, size, seed=0)
+    want = ot.sinkhorn(a, b, -s, reg=1.0, stopThr=1e-13, numItermax=100_000)
+    got = transport.sinkhorn(s, a, b, tol=SOLVE_POTENTIALS)
+    assert np.abs(np.exp(got.log_plan) - want).max() <= SOLVED
+
+
+@pytest.mark.parametrize("size", [10.0, 1e2, 1e3, 1e4])
+@pytest.mark.parametrize("shape", [(8, 8), (20, 13)])
+def test_sinkhorn_converges_for_large_scores(size, shape):
+    s, a, b = problem(*shape, size, seed=1)
+    got = transport.sinkhorn(s, a, b)
+    plan = np.exp(got.log_plan)
+    assert got.converged
+    assert np.abs(plan.sum(1) - a).sum() <= DEFAULT_TOL + LARGE_SCORES
+    assert np.abs(plan.sum(0) - b).sum() <= DEFAULT_TOL + LARGE_SCORES
+    with np.errstate(divide="ignore"):
+        rebuilt = np.log(a)[:, None] + got.f[:, None] + s + got.g + np.log(b)
+    assert np.abs(rebuilt - got.log_plan).max() <= LARGE_SCORES
+
+
+def test_sinkhorn_at_low_temperature_is_the_optimal_assignment():
+    s, _, _ = problem(6, 6, 1e4, seed=2)
+    i, j = linear_sum_assignment(-s)
+    want = np.zeros((6, 6))
+    want[i, j] = 1 / 6
+    assert np.abs(np.exp(transport.sinkhorn(s).log_plan) - want).max() <= DEFAULT_TOL
+
+
+@st.composite
+def score_problems(draw, minimum=0):
+    n, m = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    s = draw(arrays(np.float64, (n, m), elements=COORDINATE))
+    return s, draw(masses(n, minimum)), draw(masses(m, minimum))
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(score_problems())
+def test_sinkhorn_has_both_marginals_and_the_stated_form(case):
+    s, a, b = case
+    got = transport.sinkhorn(s, a, b)
+    plan = np.exp(got.log_plan)
+    assert got.converged
+    assert np.abs(plan.sum(1) - a).sum() <= DEFAULT_TOL + ROUNDING
+    assert np.abs(plan.sum(0) - b).sum() <= DEFAULT_TOL + ROUNDING
+    form = a[:, None] * np.exp(got.f[:, None] + s + got.g) * b
+    assert np.abs(form - plan).max() <= EXPONENTIAL
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(case=score_problems(), data=st.data())
+def test_constants_on_rows_and_columns_do_not_change_the_plan(case, data):
+    s, a, b = case
+    shift = st.floats(-20, 20, allow_subnormal=False)
+    rows = data.draw(arrays(np.float64, len(a), elements=shift))
+    columns = data.draw(arrays(np.float64, len(b), elements=shift))
+    here = transport.sinkhorn(s, a, b, tol=SOLVE_POTENTIALS)
+    there = transport.sinkhorn(s + rows[:, None] + columns, a, b, tol=SOLVE_POTENTIALS)
+    assert np.abs(np.exp(there.log_plan) - np.exp(here.log_plan)).max() <= SOLVED
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(score_problems())
+def test_transposing_the_scores_transposes_the_plan(case):
+    s, a, b = case
+    here = np.exp(transport.sinkhorn(s, a, b, tol=SOLVE_POTENTIALS).log_plan)
+    there = np.exp(transport.sinkhorn(s.T, b, a, tol=SOLVE_POTENTIALS).log_plan)
+    assert np.abs(there - here.T).max() <= SOLVED
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(score_problems())
+def test_rows_and_columns_without_mass_change_nothing(case):
+    s, a, b = case
+    rows, columns = a > 0, b > 0
+    whole = np.exp(transport.sinkhorn(s, a, b, tol=SOLVE_POTENTIALS).log_plan)
+    alone = transport.sinkhorn(
+        s[np.ix_(rows, columns)], a[rows], b[columns], tol=SOLVE_POTENTIALS
+    ).log_plan
+    assert np.abs(whole[np.ix_(rows, columns)] - np.exp(alone)).max() <= SOLVED
+    assert not whole[~rows].any()
+    assert not whole[:, ~columns].any()
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(measure=measures(minimum=1), eps=st.sampled_from([0.3, 1.0, 10.0]))
+def test_two_potentials_find_the_same_bridge_as_one_scaling(measure, eps):
+    x, w = measure
+    one = transport.self_bridge(x, eps, w, tol=SOLVE_TIGHTLY).plan()
+    two = transport.sinkhorn(-half_squared_distances(x) / eps, w, w, tol=SOLVE_POTENTIALS)
+    assert np.abs(np.exp(two.log_plan) - one).max() <= SOLVED
+
+
+def test_weights_that_sum_to_one_within_the_slack_allowed_still_converge():
+    got = transport.sinkhorn([[1.0, 0.0], [0.0, 2.0]], [0.5, 0.5 + 5e-9], [0.5, 0.5])
+    assert got.converged
+
+
+@pytest.mark.parametrize("max_iter", [1, 2])
+def test_sinkhorn_that_does_not_converge_warns_and_says_so(max_iter):
+    s, a, b = problem(6, 6, 4.0, seed=0)
+    with pytest.warns(transport.NotConverged, match=r"sinkhorn stopped after \d+ sweeps"):
+        got = transport.sinkhorn(s, a, b, max_iter=max_iter)
+    assert got.converged is False
+    assert got.residual > DEFAULT_TOL
+
+
+@pytest.mark.parametrize(
+    ("s", "a", "message"),
+    [
+        ([[np.nan]], None, "scores must be finite, got nan"),
+        ([[np.inf]], None, "scores must be finite, got inf"),
+        (np.empty((0, 3)), None, r"scores must not be empty, got shape \(0, 3\)"),
+        ([1.0, 2.0], None, r"scores must have 2 axes, got shape \(2,\)"),
+        ("scores", None, "scores must be an array of real numbers"),
+        ([[0.0], [0.0]], [2.0, -1.0], "a must not be negative, got -1.0"),
+        ([[0.0], [0.0]], [0.5, 0.6], "a must sum to 1, got 1.1"),
+        ([[0.0], [0.0]], [1.0], "a must have one entry per token, 2"),
+    ],
+)
+def test_sinkhorn_refuses_what_is_not_a_problem(s, a, message):
+    with pytest.raises(ValueError, match=message):
+        transport.sinkhorn(s, a)
+
+
+@pytest.mark.parametrize("tol", [0.0, -1.0, np.nan, "small"])
+def test_solvers_refuse_a_tolerance_that_is_not_positive(tol):
+    for solve in (transport.self_bridge, lambda x, _, tol: transport.sinkhorn(x, tol=tol)):
+        with pytest.raises(ValueError, match=r"tol must be a (finite )?number > 0, got "):
+            solve([[0.0], [1.0]], 1.0, tol=tol)
+
+
+@pytest.mark.parametrize("max_iter", [0, -1, 1.5, "many", np.inf])
+def test_solvers_refuse_a_number_of_sweeps_that_is_not_a_count(max_iter):
+    with pytest.raises(ValueError, match="max_iter must be a whole number >= 1, got "):
+        transport.self_bridge([[0.0]], 1.0, max_iter=max_iter)
+    with pytest.raises(ValueError, match="max_iter must be a whole number >= 1, got "):
+        transport.sinkhorn([[0.0]], max_iter=max_iter)
+
+
+# the distance
+
+
+def assignment_distance(x, y):
+    cost = ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1)
+    return np.sqrt(cost[linear_sum_assignment(cost)].mean())
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 20])
+def test_w2_of_equally_many_tokens_is_the_optimal_assignment(d):
+    rng = np.random.default_rng(d)
+    x, y = rng.normal(size=(25, d)), 0.5 + rng.normal(size=(25, d))
+    assert abs(transport.w2(x, y) - assignment_distance(x, y)) <= DISTANCE
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_w2_with_weights_is_what_pot_finds(d):
+    rng = np.random.default_rng(d)
+    x, y = rng.normal(size=(7, d)), rng.normal(size=(11, d))
+    a, b = rng.dirichlet(np.ones(7)), rng.dirichlet(np.ones(11))
+    a[2], b[5] = 0.0, 0.0
+    a, b = a / a.sum(), b / b.sum()
+    want = np.sqrt(ot.emd2(a, b, ot.dist(x, y)))
+    assert abs(transport.w2(x, y, a, b) - want) <= DISTANCE
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(measure=measures(), pad=st.floats(-2, 2, allow_subnormal=False))
+def test_w2_on_a_line_in_the_plane_is_w2_on_the_line(measure, pad):
+    x, w = measure[0][:, :1], measure[1]
+    y = 1.0 + x[::-1] ** 2
+    flat = transport.w2(x, y, w)
+    plane = transport.w2(*(np.hstack([z, np.full_like(z, pad)]) for z in (x, y)), w)
+    assert abs(flat - plane) <= DISTANCE
+
+
+@pytest.mark.parametrize("d", [1, 2, 16, 24])
+@pytest.mark.parametrize("length", [0.0, 1e-6, 1e-3, 1.0, 1e3])
+def test_w2_to_a_translate_is_the_length_of_the_translation(d, length):
+    rng = np.random.default_rng(d)
+    x, c = rng.normal(size=(12, d)), rng.normal(size=d)
+    c *= length / np.linalg.norm(c)
+    assert abs(transport.w2(x, x + c) - length) <= DISTANCE * (1 + length)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(d=st.integers(1, 3), data=st.data())
+def test_w2_is_a_metric(d, data):
+    def draw():
+        n = data.draw(st.integers(1, 5))
+        return data.draw(arrays(np.float64, (n, d), elements=COORDINATE)), data.draw(masses(n))
+
+    (x, a), (y, b), (z, c) = draw(), draw(), draw()
+    there = transport.w2(x, y, a, b)
+    assert there >= 0
+    assert transport.w2(x, x, a, a) <= DISTANCE
+    assert abs(there - transport.w2(y, x, b, a)) <= DISTANCE
+    assert there <= transport.w2(x, z, a, c) + transport.w2(z, y, c, b) + DISTANCE
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(measure=measures(minimum=1), data=st.data())
+def test_w2_does_not_depend_on_the_order_of_the_tokens(measure, data):
+    x, w = measure
+    p = np.array(data.draw(st.permutations(range(len(x)))))
+    assert transport.w2(x, x[p], w, w[p]) <= DISTANCE
+
+
+@pytest.mark.parametrize("size", [1e-150, 1e-10, 1e-7, 1e-3, 1e3, 1e100, 1e150])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_w2_scales_with_the_tokens(size, d):
+    rng = np.random.default_rng(d)
+    x, y = rng.normal(size=(20, d)), rng.normal(size=(20, d))
+    assert abs(transport.w2(size * x, size * y) / size - assignment_distance(x, y)) <= DISTANCE
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_w2_beyond_the_square_root_of_float64_is_right_or_refused(d):
+    x = np.zeros((2, d))
+    y = x.copy()
+    y[:, 0] = 1e160
+    got = answer(lambda: transport.w2(x, y))
+    assert got is None or abs(got / 1e160 - 1) <= DISTANCE
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "a", "message"),
+    [
+        ([[np.nan]], [[0.0]], None, "x must be finite, got nan"),
+        ([[0.0]], [[np.inf]], None, "y must be finite, got inf"),
+        ([], [[0.0]], None, "x must hold at least one token"),
+        ([[0.0]], [[0.0, 1.0]], None, "x and y must share a dimension, got 1 and 2"),
+        ([[0.0]], "tokens", None, "y must be an array of real numbers"),
+        ([[0.0], [1.0]], [[0.0]], [0.5, 0.6], "a must sum to 1, got 1.1"),
+        ([[0.0], [1.0]], [[0.0]], [1.5, -0.5], "a must not be negative, got -0.5"),
+    ],
+)
+def test_w2_refuses_what_are_not_two_measures_on_one_space(x, y, a, message):
+    with pytest.raises(ValueError, match=message):
+        transport.w2(x, y, a)
