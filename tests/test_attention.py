@@ -239,9 +239,9 @@ def test_one_token_sees_only_itself(kind, causal):
 
 @pytest.mark.parametrize("kind", NORMALISED)
 def test_equal_tokens_attend_to_each_other_by_weight(kind):
-    I = np.eye(2)
+    one = np.eye(2)
     w = np.array([0.1, 0.2, 0.7])
-    P = KINDS[kind](I, 0.5 * I, I).matrix(np.ones((3, 2)), w)
+    P = KINDS[kind](one, 0.5 * one, one).matrix(np.ones((3, 2)), w)
     assert close(P, np.tile(w, (3, 1)), SOLVED)
 
 
@@ -277,8 +277,8 @@ def test_a_causal_layer_does_not_depend_on_the_future(kind, case, data):
 
 @kinds
 def test_a_causal_layer_has_no_field_and_needs_a_first_token_with_mass(kind):
-    I = np.eye(1)
-    layer = KINDS[kind](I, I, I, causal=True)
+    one = np.eye(1)
+    layer = KINDS[kind](one, one, one, causal=True)
     with pytest.raises(ValueError, match="a causal layer has no field"):
         layer.field([[0.0]], [[0.0]])
     with pytest.raises(ValueError, match="positive weight on the first token, got 0"):
@@ -316,9 +316,9 @@ def test_the_field_of_several_heads_at_the_tokens_is_their_velocity():
 
 
 def test_heads_without_matrices_are_added():
-    I = np.eye(2)
+    one = np.eye(2)
     x = np.random.default_rng(0).normal(size=(4, 2))
-    head = SoftmaxAttention(I, I, I)
+    head = SoftmaxAttention(one, one, one)
     assert close(MultiHead([head] * 3).velocity(x), 3 * head.velocity(x), EXPONENTIAL)
 
 
@@ -344,14 +344,14 @@ def test_several_heads_refuse_matrices_that_do_not_fit(count, W, message):
 @pytest.mark.parametrize("size", [1e100, 1e150])
 def test_at_huge_scales_every_kind_is_right_or_refuses(size):
     x = np.array([[1.0, 0.0], [0.0, 2.0], [-1.0, 0.5]])
-    I = np.eye(2)
+    one = np.eye(2)
     hard = x[np.argmax(x @ x.T, axis=1)]
     want = {"softmax": hard, "l2": x, "sinkhorn": x, "sinkhorn with Q = K": x}
     for kind, velocity in want.items():
-        got = answer(lambda kind=kind: KINDS[kind](I, I, I).velocity(size * x))
+        got = answer(lambda kind=kind: KINDS[kind](one, one, one).velocity(size * x))
         assert got is None or close(got / size, velocity, SOLVED)
     with pytest.raises(ValueError, match="exp of the scores must be finite, got a score of"):
-        UnnormalisedAttention(I, I, I).velocity(size * x)
+        UnnormalisedAttention(one, one, one).velocity(size * x)
 
 
 @kinds
@@ -382,9 +382,9 @@ def test_huge_query_and_key_matrices_give_finite_velocities_or_a_refusal():
 
 def test_unnormalised_velocities_that_overflow_are_refused():
     """exp(26.6^2) is a number; 26.6 exp(26.6^2) is not."""
-    I = np.eye(1)
+    one = np.eye(1)
     with pytest.raises(ValueError, match="finite"):
-        UnnormalisedAttention(I, I, I).velocity([[26.6]])
+        UnnormalisedAttention(one, one, one).velocity([[26.6]])
 
 
 # what is refused
@@ -445,20 +445,20 @@ def test_every_kind_refuses_points_of_another_space(kind, points, message):
     ],
 )
 def test_layers_refuse_matrices_that_do_not_fit(Q, K, V, message):
-    for kind in KINDS.values():
+    for kind in (SoftmaxAttention, L2Attention, UnnormalisedAttention, SinkhornAttention):
         with pytest.raises(ValueError, match=message):
-            kind(Q, Q if message.startswith("Q must") else K, V)
+            kind(Q, K, V)
 
 
 @pytest.mark.parametrize("name", ["eps", "tol"])
 @pytest.mark.parametrize("value", [0.0, -1.0, np.nan, np.inf, "warm", None])
 def test_sinkhorn_attention_refuses_what_is_not_positive(name, value):
-    I = np.eye(1)
+    one = np.eye(1)
     with pytest.raises(ValueError, match=rf"{name} must be a (finite )?number > 0, got "):
-        SinkhornAttention(I, I, I, **{name: value})
+        SinkhornAttention(one, one, one, **{name: value})
 
 
 def test_attention_without_a_kind_cannot_be_applied():
-    I = np.eye(1)
+    one = np.eye(1)
     with pytest.raises(TypeError, match="choose a kind of attention"):
-        Attention(I, I, I).matrix([[0.0]])
+        Attention(one, one, one).matrix([[0.0]])

@@ -131,7 +131,7 @@ def test_a_control_is_sound_only_where_it_does_not_hold():
 
 
 def test_a_control_must_say_what_it_removes():
-    with pytest.raises(ValueError, match="removes must say which hypothesis .*, got ''"):
+    with pytest.raises(ValueError, match=r"removes must say which hypothesis .*, got ''"):
         control("c", removes="", predicted=1.0, measured=2.0, tol=0.1)
 
 

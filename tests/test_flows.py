@@ -14,7 +14,7 @@ from attnflow.attention import (
     UnnormalisedAttention,
 )
 
-I = np.eye(2)
+ID = np.eye(2)
 RNG = np.random.default_rng(7)
 Q, K = 0.5 * RNG.normal(size=(2, 2, 2))
 V = np.array([[-0.5, 1.0], [-1.0, -0.5]])
@@ -29,7 +29,7 @@ LAYERS = {
     "sinkhorn with Q = K": SinkhornAttention(Q, Q, V),
     "causal softmax": SoftmaxAttention(Q, K, V, causal=True),
     "causal sinkhorn": SinkhornAttention(Q, Q, V, causal=True),
-    "two heads": MultiHead([SoftmaxAttention(Q, K, V), L2Attention(K, Q, V)], [I, 0.5 * I]),
+    "two heads": MultiHead([SoftmaxAttention(Q, K, V), L2Attention(K, Q, V)], [ID, 0.5 * ID]),
     "two causal heads": MultiHead(
         [SoftmaxAttention(Q, K, V, causal=True), L2Attention(K, Q, V, causal=True)]
     ),
@@ -92,7 +92,7 @@ def test_one_unnormalised_token_is_drawn_in_as_the_exponential_integral_says(x0)
 def test_a_flow_that_only_contracts_can_be_followed():
     """|x_i|^2 grows at most like 2t/e since -s exp(s) <= 1/e, however fast the flow begins."""
     x0 = np.array([[1.3, -0.35], [0.85, -0.5], [1.76, 0.2], [-0.38, 2.55], [-0.32, -1.22]])
-    flow = flows.ode(UnnormalisedAttention(I, I, -I), x0, [0.0, 1.0])
+    flow = flows.ode(UnnormalisedAttention(ID, ID, -ID), x0, [0.0, 1.0])
     growth = (flow.states[-1] ** 2).sum(1) - (x0**2).sum(1)
     assert growth.max() <= 2 / np.e + FLOW
 
@@ -118,7 +118,7 @@ def test_a_causal_flow_does_not_depend_on_the_future():
 
 def test_sinkhorn_flow_with_v_equal_to_minus_one_carries_the_mean_exponentially():
     """Columns are balanced, so the mean obeys m' = -m."""
-    layer = SinkhornAttention(Q, K, -I)
+    layer = SinkhornAttention(Q, K, -ID)
     end = flows.ode(layer, X0, [0.0, 1.0], weights=W).states[-1]
     assert np.abs(W @ end - np.exp(-1.0) * (W @ X0)).max() <= FLOW
 
@@ -185,10 +185,10 @@ def test_layers_refuse_a_time_that_is_not_positive(time):
 @pytest.mark.parametrize("p", [1, 3])
 def test_a_layer_whose_velocities_live_elsewhere_cannot_move_tokens(n, p):
     """A residual needs V to map to the space of the tokens; p = 1 must not be spread over it."""
-    layer = SoftmaxAttention(I, I, np.ones((p, 2)))
-    with pytest.raises(ValueError, match="velocit.* shape|shape.* velocit"):
+    layer = SoftmaxAttention(ID, ID, np.ones((p, 2)))
+    with pytest.raises(ValueError, match=r"velocit.* shape|shape.* velocit"):
         flows.layers(layer, np.ones((n, 2)), 2)
-    with pytest.raises(ValueError, match="velocit.* shape|shape.* velocit"):
+    with pytest.raises(ValueError, match=r"velocit.* shape|shape.* velocit"):
         flows.ode(layer, np.ones((n, 2)), [0.0, 1.0])
 
 
@@ -196,5 +196,5 @@ def test_a_layer_whose_velocities_live_elsewhere_cannot_move_tokens(n, p):
 def test_a_flow_that_blows_up_before_the_last_time_is_reported(x0):
     """u' = 2 u exp(u) reaches infinity at t = E1(u(0)) / 2, which is below 0.11 for u(0) >= 1."""
     one = np.eye(1)
-    with pytest.raises((ArithmeticError, ValueError), match="the flow stopped|must be finite"):
+    with pytest.raises((ArithmeticError, ValueError), match=r"the flow stopped|must be finite"):
         flows.ode(UnnormalisedAttention(one, one, one), [[x0]], [0.0, 1.0])

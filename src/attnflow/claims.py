@@ -186,20 +186,16 @@ def _meets(measured: float, predicted: float, tol: float, relation: str) -> bool
 
 
 def rounded(value: float, tol: float) -> str:
-    """`value` as text, to a tenth of the first digit of `tol`; to four digits where tol is 0.
+    """`value` as text: to a tenth of the first digit of `tol`, and to six digits at most.
 
-    >>> rounded(0.333341, 0.02), rounded(3e-16, 1e-10), rounded(12.3456, 0)
-    ('0.333', '0', '12.35')
+    >>> rounded(0.333341, 0.02), rounded(3e-16, 1e-10), rounded(12.3456789, 0)
+    ('0.333', '0', '12.3457')
     """
     if not math.isfinite(value):
         return str(value)
-    if tol == 0:
-        return f"{value:.4g}"
-    places = 1 - math.floor(math.log10(tol))
-    text = f"{round(value, places):.{max(places, 0)}f}"
-    if "." in text:
-        text = text.rstrip("0").rstrip(".")
-    return "0" if text in ("-0", "0", "") else text
+    if tol > 0:
+        value = round(value, 1 - math.floor(math.log10(tol)))
+    return f"{value + 0.0:.6g}"
 
 
 class Entry(NamedTuple):

@@ -89,7 +89,7 @@ def show(fig: Figure, *, name: str, alt: str, caption: str = "") -> Shown:
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = svg.replace(INK, "currentColor")
     svg = svg.replace(PAPER, "var(--pst-color-background, white)")
-    svg = re.sub(r"(\d+\.\d{2})\d+", r"\1", svg)  # a hundredth of a point is enough
+    svg = re.sub(r' d="[^"]*"', _rounded_path, svg)
     width = fig.get_size_inches()[0] * 100
     svg = svg.replace(
         "<svg ",
@@ -188,6 +188,11 @@ def token_player(
 
 def _list(values: Array) -> list[float | None]:
     return [None if np.isnan(v) else float(v) for v in values]
+
+
+def _rounded_path(found: re.Match[str]) -> str:
+    """A path to a hundredth of a point, which is finer than any screen."""
+    return re.sub(r"(\.\d{2})\d+", r"\1", found[0])
 
 
 def _described(name: str, alt: str) -> None:

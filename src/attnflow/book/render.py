@@ -63,15 +63,8 @@ def build_page(project: Project, name: str, notebook: nbformat.NotebookNode, out
 
 
 def _jupyter_book(source: Path, output: Path, strict: bool) -> Path:
-    command = [
-        sys.executable,
-        "-m",
-        "jupyter_book.cli.main",
-        "build",
-        str(source),
-        "--path-output",
-        str(output),
-    ]
+    start = "from jupyter_book.cli.main import main; main()"
+    command = [sys.executable, "-c", start, "build", str(source), "--path-output", str(output)]
     if strict:
         command += ["-W", "-n", "--keep-going", "--all"]
     settings = {**os.environ, "PYTHONWARNINGS": "ignore", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}

@@ -144,13 +144,15 @@ def _row(row: Check, page: str) -> str:
 
 def _offline(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     """Thebe's script raises an error and plotly is heavy: each page gets only what it uses."""
-    context["script_files"] = [
-        script
-        for script in context["script_files"]
-        if "thebe" not in str(getattr(script, "filename", script))
-    ]
-    if "js-plotly" in context.get("body", "") or "Plotly.newPlot" in context.get("body", ""):
-        app.add_js_file(_PLOTLY, priority=100)
+    scripts = [script for script in context["script_files"] if not _is_thebe(script)]
+    if "Plotly.newPlot" in context.get("body", ""):
+        scripts.insert(0, f"_static/{_PLOTLY}")
+    context["script_files"] = scripts
+
+
+def _is_thebe(script: Any) -> bool:
+    name, attributes = getattr(script, "filename", script), getattr(script, "attributes", {})
+    return "thebe" in str(name) or "THEBE" in str(attributes.get("body", ""))
 
 
 def _copy_scripts(app: Sphinx) -> None:

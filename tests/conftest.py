@@ -1,0 +1,171 @@
+"""A miniature checkout: three tiny chapters, their claims, and a copy of the package they call."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+import attnflow
+from attnflow.book.chapters import Project
+from attnflow.book.run import Run, execute
+
+mpl.use("agg")
+
+DISTANCE = (
+    "# How far apart\n\nPoints on a line.",
+    "n: int = 3  # points, in [2, 64]\ngap: float = 1.0  # between neighbours, in (0, inf)",
+    "import numpy as np\n"
+    "from attnflow.claims import check, control\n"
+    "from attnflow.kernels import squared_distances\n"
+    "x = gap * np.arange(n, dtype=float)[:, None]\n"
+    "largest = float(squared_distances(x, x).max())\n"
+    "print('largest', largest)",
+    "check('mini.distance', predicted=(gap * (n - 1)) ** 2, measured=largest, tol=1e-9)",
+    "control('mini.distance', removes='the square', predicted=gap * (n - 1),\n"
+    "        measured=largest, tol=1e-9)",
+    "from attnflow.provenance import provenance\nprovenance(n=n, gap=gap)",
+)
+SLOPE = (
+    "# How steep\n\nA power law.",
+    "power: float = 2.0  # of the power law, in [-4, 4]",
+    "import attnflow.rates as rates\n"
+    "from attnflow.claims import check\n"
+    "h = [0.1, 0.2, 0.4]\n"
+    "check('mini.slope', predicted=power, measured=rates.fit_rate(h, [v**power for v in h]).slope,\n"
+    "      tol=1e-6)",
+)
+# Every way a run can end, by one parameter; it calls only attnflow.claims, so it starts fast.
+ENDING = (
+    "# How it ends",
+    'mode: str = "holds"  # how, one of holds | fails | tame | outside | raises | warns\n'
+    "size: int = 1  # what is measured, in [1, 9]",
+    "import sys\nfrom attnflow.claims import check, control",
+    "if mode == 'raises' or size == 9:\n    raise ValueError('the chapter stops here')",
+    "if mode == 'warns':\n    print('careful', file=sys.stderr)",
+    "check('mini.ending', predicted=size, measured=size + (mode == 'fails'), tol=0.5,\n"
+    "      hypotheses={'inside': mode != 'outside'})",
+    "control('mini.ending', removes='the end', predicted=size, measured=size + (mode != 'tame'),\n"
+    "        tol=0.5)",
+)
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+TOC = """format: jb-book
+root: book/intro
+chapters:
+  - file: book/slope
+  - file: book/distance
+  - file: book/ending
+"""
+CLAIMS = """- {id: mini.distance, chapter: distance, kind: identity}
+- {id: mini.slope, chapter: slope, kind: rate}
+- {id: mini.ending, chapter: ending, kind: illustration}
+"""
+
+
+def write_chapter(project: Project, name: str, *sources: str) -> Path:
+    """A chapter of a heading, a parameter cell, and code cells."""
+    heading, parameters, *rest = sources
+    cells = [
+        new_markdown_cell(heading, id="heading"),
+        new_code_cell(parameters, id="parameters", metadata={"tags": ["parameters"]}),
+        *(new_code_cell(source, id=f"code-{k}") for k, source in enumerate(rest)),
+    ]
+    path = project.book / f"{name}.ipynb"
+    nbformat.write(new_notebook(cells=cells, metadata=METADATA), path)
+    return path
+
+
+def make_project(root: Path) -> Project:
+    project = Project(root)
+    project.book.mkdir(parents=True)
+    (root / "_toc.yml").write_text(TOC, encoding="utf-8")
+    (root / "requirements.lock").write_text("numpy==2\n", encoding="utf-8")
+    (project.book / "claims.yml").write_text(CLAIMS, encoding="utf-8")
+    write_chapter(project, "distance", *DISTANCE)
+    write_chapter(project, "slope", *SLOPE)
+    write_chapter(project, "ending", *ENDING)
+    source = Path(attnflow.__file__).parent
+    shutil.copytree(source, project.package, ignore=shutil.ignore_patterns("__pycache__"))
+    return project
+
+
+class Inline(Executor):
+    """Runs at once what it is given, in this process."""
+
+    def __init__(self, interrupt_after: int | None = None) -> None:
+        self.left = interrupt_after
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        if self.left == 0:
+            raise KeyboardInterrupt
+        if self.left is not None:
+            self.left -= 1
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A miniature project in which nothing has run."""
+    return make_project(tmp_path / "mini")
+
+
+class Finished:
+    """A miniature project whose chapters have run at their defaults, and what came of them."""
+
+    def __init__(self, project: Project, runs: dict[str, Run]) -> None:
+        self.project, self.runs = project, runs
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """Shared between tests: to be read, not changed."""
+    project = make_project(tmp_path_factory.mktemp("finished") / "mini")
+    return Finished(project, {name: execute(project, name) for name in project.chapters()})
+
+
+@pytest.fixture
+def known(finished: Finished, tmp_path: Path) -> Project:
+    """A copy of the finished project, free to change."""
+    root = tmp_path / "known"
+    ignore = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(finished.project.root, root, ignore=ignore)
+    return Project(root)
+
+
+@pytest.fixture
+def no_kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Starting a kernel fails the test."""
+
+    def explode(*args: Any, **kwargs: Any) -> None:
+        raise AssertionError("a kernel was started")
+
+    monkeypatch.setattr("papermill.execute_notebook", explode)
+    return
+
+
+def edit_cell(project: Project, chapter: str, cell_id: str, source: str) -> None:
+    """Write new text into one cell of a chapter."""
+    path = project.book / f"{chapter}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    next(cell for cell in notebook.cells if cell.id == cell_id).source = source
+    nbformat.write(notebook, path)
+
+
+def append(path: Path, text: str) -> None:
+    """Add `text` at the end of a file."""
+    path.write_text(path.read_text(encoding="utf-8") + text, encoding="utf-8")

@@ -1,0 +1,145 @@
+"""The committed book: claims, checks and controls match; every cell ran; nbval is live."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+
+from attnflow.book.chapters import find_project
+from attnflow.book.run import checks
+from attnflow.claims import KINDS, MIME
+
+PROJECT = find_project()
+CHAPTERS = PROJECT.chapters()
+ROWS = {name: checks(chapter.read()) for name, chapter in CHAPTERS.items()}
+CLAIMS = PROJECT.claims()
+
+
+@pytest.mark.parametrize("claim", list(CLAIMS))
+def test_a_claim_is_complete_and_has_a_check_and_a_control(claim: str) -> None:
+    row = CLAIMS[claim]
+    for field in ("source", "statement", "hypotheses", "kind", "chapter"):
+        assert row[field].strip(), f"{claim} has no {field}"
+    assert row["kind"] in KINDS
+    mine = [r for r in ROWS[row["chapter"]] if r.id == claim]
+    assert any(not r.is_control for r in mine), f"{claim} has no check"
+    assert any(r.is_control for r in mine), f"{claim} has no negative control"
+
+
+def test_every_check_has_a_claim_of_its_chapter() -> None:
+    for name, rows in ROWS.items():
+        for row in rows:
+            assert row.id in CLAIMS, f"{name} checks {row.id}, which claims.yml does not list"
+            assert CLAIMS[row.id]["chapter"] == name
+
+
+def test_a_rate_has_an_interval() -> None:
+    for rows in ROWS.values():
+        for row in rows:
+            assert CLAIMS[row.id]["kind"] != "rate" or row.interval is not None
+
+
+def test_anchors_are_unique() -> None:
+    anchors = [row.anchor() for rows in ROWS.values() for row in rows]
+    assert len(anchors) == len(set(anchors))
+
+
+def test_the_committed_outputs_are_sound_and_inside_the_hypotheses() -> None:
+    for name, rows in ROWS.items():
+        assert rows, f"{name} checks nothing"
+        for row in rows:
+            assert row.sound, repr(row)
+            assert not row.missing, repr(row)
+
+
+@pytest.mark.parametrize("name", list(CHAPTERS))
+def test_every_code_cell_was_run_without_error_or_warning(name: str) -> None:
+    cells = [c for c in CHAPTERS[name].read().cells if c.cell_type == "code"]
+    assert [c.execution_count for c in cells] == list(range(1, len(cells) + 1))
+    for cell in cells:
+        for output in cell.outputs:
+            assert output.output_type != "error"
+            assert output.get("name") != "stderr"
+
+
+@pytest.mark.parametrize("name", list(CHAPTERS))
+def test_the_notebook_is_clean(name: str) -> None:
+    notebook = CHAPTERS[name].read()
+    nbformat.validate(notebook)
+    assert set(notebook.metadata) == {"attnflow", "kernelspec", "language_info"}
+    assert set(notebook.metadata["attnflow"]) == {"key"}
+    for cell in notebook.cells:
+        assert set(cell.metadata) <= {"tags"}
+    text = CHAPTERS[name].path.read_text(encoding="utf-8")
+    assert not re.search(r"/(home|root|tmp|Users)/\w", text)
+
+
+@pytest.mark.parametrize("name", list(CHAPTERS))
+def test_a_chapter_has_what_readers_expect(name: str) -> None:
+    notebook = CHAPTERS[name].read()
+    prose = "\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
+    assert "## What would break it" in prose
+    assert "{exercise}" in prose
+    assert "{solution-start}" in prose
+    assert "{prf:" in prose
+    assert "{cite" in prose
+    html = json.dumps([c.get("outputs", []) for c in notebook.cells])
+    assert html.count("af-figure") >= 2
+    assert html.count("aria-label") >= html.count('figure class=\\"af-figure')
+    assert "af-provenance" in html
+
+
+def test_pages_in_the_table_of_contents_exist() -> None:
+    toc = yaml.safe_load((PROJECT.root / "_toc.yml").read_text(encoding="utf-8"))
+    files = [toc["root"]] + [c["file"] for part in toc["parts"] for c in part["chapters"]]
+    for file in files:
+        assert list(PROJECT.root.glob(f"{file}.*")), f"{file} is not there"
+    assert {f"book/{name}" for name in CHAPTERS} <= set(files)
+
+
+def test_nbval_is_live(tmp_path: Path) -> None:
+    """One changed digit in one committed output makes nbval fail, and only there."""
+    notebook = nbformat.v4.new_notebook(metadata=CHAPTERS["attention"].read().metadata)
+    notebook.cells = _small_chapter()
+    good, bad = tmp_path / "good.ipynb", tmp_path / "bad.ipynb"
+    nbformat.write(notebook, good)
+    output = notebook.cells[-1].outputs[0]
+    assert output["data"]["text/plain"].count("0.5004") == 1
+    output["data"]["text/plain"] = output["data"]["text/plain"].replace("0.5004", "0.5005")
+    nbformat.write(notebook, bad)
+    assert _nbval(good).returncode == 0
+    failed = _nbval(bad)
+    assert failed.returncode == 1
+    assert "1 failed" in failed.stdout
+
+
+def _small_chapter() -> list[nbformat.NotebookNode]:
+    """Two executed cells in the form the chapters have: an import, and a check."""
+    from attnflow.claims import check
+
+    data, metadata = check(
+        "demo.half", predicted=0.5, measured=0.5004, tol=1e-3
+    )._repr_mimebundle_()
+    first = nbformat.v4.new_code_cell("from attnflow.claims import check", execution_count=1)
+    second = nbformat.v4.new_code_cell(
+        'check("demo.half", predicted=0.5, measured=0.5004, tol=1e-3)', execution_count=2
+    )
+    assert MIME in data
+    second.outputs = [
+        nbformat.v4.new_output("execute_result", data=data, metadata=metadata, execution_count=2)
+    ]
+    return [first, second]
+
+
+def _nbval(path: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "--nbval", "-q", "-p", "no:warnings"]
+    command += ["-p", "no:cacheprovider", "-c", str(path.parent / "none.ini"), str(path)]
+    (path.parent / "none.ini").write_text("[pytest]\n", encoding="utf-8")
+    return subprocess.run(command, capture_output=True, text=True, check=False)

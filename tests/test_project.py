@@ -1,0 +1,93 @@
+"""The repository itself: what must agree agrees, and nothing private is in it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+
+import attnflow
+from attnflow.book.chapters import find_project
+
+ROOT = find_project().root
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def _spec(text: str) -> tuple[str, str]:
+    name = re.match(r"[A-Za-z0-9._-]+", text)
+    assert name is not None
+    return name[0].lower(), text[name.end() :].replace(" ", "")
+
+
+def _declared() -> dict[str, str]:
+    project = PYPROJECT["project"]
+    extras = project["optional-dependencies"]
+    return dict(_spec(t) for t in [*project["dependencies"], *extras["book"], *extras["test"]])
+
+
+def test_environment_yml_and_pyproject_ask_for_the_same() -> None:
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    conda = [d for d in environment["dependencies"] if isinstance(d, str)]
+    pip = next(d["pip"] for d in environment["dependencies"] if isinstance(d, dict))
+    listed = dict(_spec(d) for d in conda + [d for d in pip if not d.startswith("-")])
+    assert listed.pop("python") == PYPROJECT["project"]["requires-python"]
+    assert (listed.pop("pip"), listed.pop("make")) == ("", "")
+    assert listed == _declared()
+
+
+def test_the_lock_holds_every_dependency_with_hashes_and_no_host() -> None:
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    locked = set(re.findall(r"^([a-z0-9._-]+)==", lock, flags=re.MULTILINE))
+    assert set(_declared()) <= locked
+    blocks = re.split(r"\n(?=[a-z0-9._-]+==)", lock)[1:]
+    assert all("--hash=sha256:" in block for block in blocks)
+    assert "://" not in lock
+    assert "torch" not in locked
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    intro = (ROOT / "book" / "intro.md").read_text(encoding="utf-8")
+    assert PYPROJECT["project"]["version"] == attnflow.__version__ == citation["version"]
+    assert f"Version {attnflow.__version__}" in intro
+
+
+def test_every_module_of_the_mathematics_is_under_the_import_contract() -> None:
+    contract = PYPROJECT["tool"]["importlinter"]["contracts"][0]
+    modules = {f"attnflow.{p.stem}" for p in (ROOT / "src" / "attnflow").glob("[a-z]*.py")}
+    assert set(contract["source_modules"]) == modules
+    assert contract["forbidden_modules"] == ["attnflow.book"]
+
+
+def test_no_module_is_longer_than_four_hundred_lines() -> None:
+    for path in (ROOT / "src").rglob("*.py"):
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= 400, path.name
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="needs a git checkout")
+def test_no_tracked_file_names_a_machine_path_or_a_registry() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\n")
+    hosts = re.compile("|".join(["py" + r"pi\.org", "pythonhos" + "ted", "npm" + r"js\.org"]))
+    for name in filter(None, listed):
+        path = ROOT / name
+        if not path.is_file() or path.suffix in (".png", ".gz", ".npz"):
+            continue
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"/(root|work|home)/[A-Za-z_.]", text), name
+        assert not hosts.search(text), name
+
+
+def test_the_readme_begins_with_the_two_commands() -> None:
+    first_screen = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()[:30]
+    text = "\n".join(first_screen)
+    assert "make book" in text
+    assert "make test" in text
+    pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
+    assert pictures
+    assert all((ROOT / Path(p)).is_file() for p in pictures)
