@@ -105,7 +105,20 @@ def test_weights_may_be_zero_and_may_miss_one_by_rounding():
 
 
 @pytest.mark.parametrize(
-    "value", [0, -1.0, np.nan, np.inf, -np.inf, "abc", "1.0", None, [1.0], 1j, 10**400]
+    "value",
+    [
+        0,
+        -1.0,
+        np.nan,
+        np.inf,
+        -np.inf,
+        "abc",
+        "1.0",
+        None,
+        [1.0],
+        1j,
+        pytest.param(10**400, id="huge"),
+    ],
 )
 def test_positive_refuses_all_but_finite_numbers_above_zero(value):
     with pytest.raises(ValueError, match=r"^eps must be a (finite )?number > 0, got "):

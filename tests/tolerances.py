@@ -9,8 +9,11 @@ EXPONENTIAL = 1e-11
 #: Given to solvers as `tol` where their answers are compared: far below SOLVED, above rounding.
 SOLVE_TIGHTLY = 1e-13
 
-#: Two-potential solves stop here: rounding of scores up to 20 keeps the residual above ~1e-14.
-SOLVE_POTENTIALS = 1e-12
+#: The same for two potentials, whose last digits cost many sweeps where clusters are far apart.
+SOLVE_POTENTIALS = 1e-10
+
+#: Rounding of scores of size 30 allows residuals of 1e-14; a solver asked for this can reach it.
+REACHABLE = 1e-12
 
 #: Plans that both solvers found tightly agree to the residual times a modest condition number.
 SOLVED = 1e-9
@@ -35,6 +38,12 @@ PRODUCT_DISTANCE = 1e-11
 
 #: A square root of a squared distance that is rounded at 1e-16 of the coordinates' size.
 DISTANCE = 1e-12
+
+#: Masses are rounded at 1e-16, and W2 is the root of mass times squared length (here up to 100).
+ROUNDED_MASS = 1e-7
+
+#: Texts show six digits at most, so they err by half a unit of the sixth.
+SIX_DIGITS = 5e-6
 
 #: 1/3 per sweep is the limit; a geometric mean over six sweeps still shows the quadratic terms.
 CONTRACTION = 1 / 3 + 0.02
