@@ -49,7 +49,7 @@ notebooks: $(READY)   ## nbval: every chapter prints again what is committed
 
 pages: $(READY)   ## render with warnings as errors, then links and browser
 	$(BIN)/attnflow book --stored --strict
-	$(BIN)/python -m pytest -m "built or browser"
+	$(BIN)/python -m pytest -n 2 -m "built or browser"
 
 bench: $(READY)   ## ratios to peers, measured in one run
 	$(BIN)/python benchmarks/transport.py

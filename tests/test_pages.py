@@ -1,0 +1,222 @@
+"""The built book in _build/html: links and anchors hold, and a browser finds nothing to complain of."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import shutil
+import threading
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from attnflow.book.chapters import find_project
+
+ROOT = find_project().root
+HTML = ROOT / "_build" / "html"
+PAGES = sorted((HTML / "book").glob("*.html")) if HTML.is_dir() else []
+NAMES = [p.stem for p in PAGES]
+SHOTS = ROOT / "_build" / "screenshots"
+PHONE, DESK = 390, 1280
+
+built = pytest.mark.built
+browser = pytest.mark.browser
+
+
+class Page(HTMLParser):
+    """The ids, links and loaded resources of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.ids: set[str] = set()
+        self.links: list[str] = []
+        self.resources: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.ids |= {v for k, v in found.items() if k in ("id", "name") and v}
+        if tag == "a" and found.get("href"):
+            self.links.append(str(found["href"]))
+        for name in ("src", "href"):
+            if tag in ("script", "img", "link", "iframe", "source") and found.get(name):
+                self.resources.append(str(found[name]))
+
+
+@functools.cache
+def parsed(path: Path) -> Page:
+    return Page(path)
+
+
+@built
+def test_the_book_was_built() -> None:
+    assert NAMES, "run `attnflow book` first: _build/html holds no pages"
+    assert {"intro", "attention", "ledger", "errata", "rerun", "references"} <= set(NAMES)
+
+
+@built
+@pytest.mark.parametrize("name", NAMES)
+def test_every_link_leads_somewhere(name: str) -> None:
+    path = HTML / "book" / f"{name}.html"
+    for link in parsed(path).links:
+        parts = urlsplit(link)
+        if parts.scheme in ("http", "https", "mailto"):
+            continue
+        target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+        assert target.is_file(), f"{name} links to {link}"
+        if parts.fragment and target.suffix == ".html":
+            assert unquote(parts.fragment) in parsed(target).ids, f"{name} links to {link}"
+
+
+@built
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_loads_nothing_from_outside(name: str) -> None:
+    for resource in parsed(HTML / "book" / f"{name}.html").resources:
+        assert not urlsplit(resource).netloc, resource
+
+
+@built
+def test_every_check_of_the_ledger_is_linked_to_its_cell() -> None:
+    ledger = parsed(HTML / "book" / "ledger.html")
+    linked = {urlsplit(link).fragment for link in ledger.links if "#check-" in link}
+    shown = {i for p in PAGES for i in parsed(p).ids if i.startswith("check-")}
+    assert linked == shown
+    assert linked
+
+
+@built
+@pytest.mark.parametrize("name", NAMES)
+def test_no_page_shows_a_path_of_the_machine_that_built_it(name: str) -> None:
+    text = (HTML / "book" / f"{name}.html").read_text(encoding="utf-8")
+    assert str(ROOT) not in text
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    handler = functools.partial(Quiet, directory=str(HTML))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
+        threading.Thread(target=httpd.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{httpd.server_port}"
+        httpd.shutdown()
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    if found is None:
+        pytest.skip("no chromium on this machine: install it to test the pages in a browser")
+    from playwright.sync_api import sync_playwright
+
+    flags = [
+        "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+        "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    ]  # fmt: skip
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        app = playwright.chromium.launch(executable_path=found, args=flags)
+        yield app
+        app.close()
+
+
+@pytest.fixture
+def visit(chromium: Any, server: str) -> Iterator[Any]:
+    """visit(name, width, theme) -> a page, and the list of its complaints."""
+    contexts = []
+
+    def open_page(name: str, width: int = DESK, theme: str = "light") -> tuple[Any, list[str]]:
+        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+        contexts.append(context)
+        page, complaints = context.new_page(), []
+        page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda e: complaints.append(str(e)))
+        page.on("requestfailed", lambda r: complaints.append(f"failed: {r.url}"))
+        page.on(
+            "request",
+            lambda r: (
+                None
+                if r.url.startswith((server, "data:", "blob:"))
+                else complaints.append(f"outside: {r.url}")
+            ),
+        )
+        page.goto(f"{server}/book/{name}.html")
+        page.wait_for_function("!window.MathJax?.startup?.promise || window.MathJax.typesetPromise")
+        page.evaluate("window.MathJax?.startup?.promise")
+        return page, complaints
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+@browser
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_a_page_opens_without_complaint(visit: Any, name: str, theme: str, width: int) -> None:
+    page, complaints = visit(name, width, theme)
+    page.wait_for_timeout(300)
+    page.screenshot(path=SHOTS / f"{name}-{width}-{theme}.png", full_page=True)
+    assert complaints == []
+    assert page.evaluate("document.documentElement.dataset.theme") == theme
+    overflow = page.evaluate(
+        "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    assert overflow <= 0, f"{name} is {overflow} px too wide at {width} px"
+
+
+@browser
+def test_formulas_are_typeset(visit: Any) -> None:
+    page, _ = visit("attention")
+    formulas = page.locator("span.math, div.math")
+    assert formulas.count() > 50
+    assert page.locator("mjx-container").count() >= formulas.count()
+    assert page.locator("mjx-merror, [data-mjx-error]").count() == 0
+    assert page.locator("figcaption mjx-container").count() > 0
+
+
+@browser
+def test_the_slider_moves_the_tokens(visit: Any) -> None:
+    page, complaints = visit("attention")
+    plot = page.locator("#plot-tokens-through-layers")
+    plot.scroll_into_view_if_needed()
+    plot.locator(".slider-rail-touch-rect").wait_for()
+    where = "document.getElementById('plot-tokens-through-layers').data[1].x.slice(0, 5)"
+    before = page.evaluate(where)
+    box = plot.locator(".slider-rail-touch-rect").bounding_box()
+    page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + box["height"] / 2)
+    page.wait_for_function(f"JSON.stringify({where}) !== '{_compact(before)}'")
+    assert page.evaluate(where) != before
+    plot.screenshot(path=SHOTS / "slider.png")
+    assert complaints == []
+
+
+def _compact(values: list[float]) -> str:
+    import json
+
+    return json.dumps(values, separators=(",", ":"))
+
+
+@browser
+def test_search_finds_a_word(visit: Any, server: str) -> None:
+    page, _ = visit("intro")
+    page.goto(f"{server}/search.html?q=equivariance")
+    page.locator("#search-results li a").first.wait_for()
+    links = page.locator("#search-results li a").evaluate_all("all => all.map(a => a.href)")
+    assert any("attention.html" in link for link in links)
+
+
+@browser
+def test_figures_follow_the_theme(visit: Any) -> None:
+    colours = {}
+    for theme in ("light", "dark"):
+        page, _ = visit("attention", theme=theme)
+        colours[theme] = page.locator("#fig-depth > svg").evaluate("e => getComputedStyle(e).color")
+    assert colours["light"] != colours["dark"]
