@@ -1,0 +1,90 @@
+"""Rates from log-log fits: the slope, its interval, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import ArrayLike
+from scipy.stats import t
+from tolerances import EXPONENTIAL, ROUNDING
+
+from attnflow.rates import fit_rate
+
+H = np.geomspace(1e-3, 1e-1, 12)
+
+
+@pytest.mark.parametrize("slope", [-1.0, 0.5, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("constant", [1e-6, 1.0, 300.0])
+def test_an_exact_power_law_is_recovered(slope: float, constant: float) -> None:
+    rate = fit_rate(H, constant * H**slope)
+    assert rate.slope == pytest.approx(slope, abs=EXPONENTIAL)
+    assert rate.constant == pytest.approx(constant, rel=EXPONENTIAL)
+    assert rate.interval == pytest.approx((slope, slope), abs=1e-6)  # sqrt of rounding in 1 - r^2
+
+
+@pytest.mark.parametrize("slope", [0.5, 1.0, 2.0])
+def test_the_interval_covers_the_slope_as_often_as_it_says(slope: float) -> None:
+    rng = np.random.default_rng(20)
+    for level in (0.5, 0.95):
+        hits = 0
+        for _ in range(400):
+            error = 3.0 * H**slope * np.exp(0.1 * rng.normal(size=H.size))
+            low, high = fit_rate(H, error, level=level).interval
+            hits += low <= slope <= high
+        # four standard deviations of a binomial with 400 draws
+        assert abs(hits / 400 - level) < 4 * math.sqrt(level * (1 - level) / 400)
+
+
+def test_the_interval_is_students_around_the_least_squares_slope() -> None:
+    error = 2.0 * H**1.5 * np.exp(0.2 * np.random.default_rng(3).normal(size=H.size))
+    x, y = np.log(H), np.log(error)
+    x = x - x.mean()
+    slope = float(x @ y / (x @ x))
+    spread = math.sqrt(float(np.sum((y - y.mean() - slope * x) ** 2)) / (len(x) - 2) / (x @ x))
+    half = t.ppf(0.975, len(x) - 2) * spread
+    rate = fit_rate(H, error)
+    assert rate.slope == pytest.approx(slope, rel=EXPONENTIAL)
+    assert rate.interval == pytest.approx((slope - half, slope + half), rel=1e-9)
+
+
+def test_a_higher_level_gives_a_wider_interval() -> None:
+    error = H * np.exp(0.1 * np.random.default_rng(5).normal(size=H.size))
+    spans = [np.diff(fit_rate(H, error, level=level).interval)[0] for level in (0.5, 0.9, 0.99)]
+    assert spans[0] < spans[1] < spans[2]
+
+
+def test_scaling_h_leaves_the_slope_and_the_interval() -> None:
+    error = H**2 * np.exp(0.1 * np.random.default_rng(6).normal(size=H.size))
+    a, b = fit_rate(H, error), fit_rate(8.0 * H, error)
+    assert a.slope == pytest.approx(b.slope, rel=100 * ROUNDING)
+    assert a.interval == pytest.approx(b.interval, rel=100 * ROUNDING)
+
+
+@pytest.mark.parametrize(
+    ("h", "error", "says"),
+    [
+        ([0.1, 0.2], [1.0, 2.0], "at least three points each, got 2 and 2"),
+        ([0.1, 0.2, 0.4], [1.0, 2.0], "got 3 and 2"),
+        ([0.0, 0.2, 0.4], [1.0, 2.0, 3.0], "must be > 0, got 0"),
+        ([0.1, 0.2, 0.4], [1.0, -2.0, 3.0], "must be > 0, got -2"),
+        ([0.1, 0.2, 0.4], [1.0, 0.0, 3.0], "must be > 0, got 0"),
+        ([0.1, math.nan, 0.4], [1.0, 2.0, 3.0], "h must be finite, got nan"),
+        ([0.1, 0.2, 0.4], [1.0, math.inf, 3.0], "error must be finite, got inf"),
+        ([[0.1, 0.2, 0.4]], [[1.0, 2.0, 3.0]], "h must have 1 axes"),
+        (["a", "b", "c"], [1.0, 2.0, 3.0], "h must be an array of real numbers"),
+        ([0.1, 0.1, 0.1], [1.0, 2.0, 3.0], "identical|differ|distinct"),
+    ],
+)
+def test_what_is_no_set_of_positive_points_is_refused(
+    h: ArrayLike, error: ArrayLike, says: str
+) -> None:
+    with pytest.raises(ValueError, match=says):
+        fit_rate(h, error)
+
+
+@pytest.mark.parametrize("level", [0.0, 1.0, 95.0, math.nan])
+def test_a_level_that_is_no_probability_is_refused(level: float) -> None:
+    with pytest.raises(ValueError, match="level"):
+        fit_rate([0.1, 0.2, 0.4], [1.0, 2.0, 3.0], level=level)
