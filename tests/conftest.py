@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any
@@ -148,14 +148,13 @@ def known(finished: Finished, tmp_path: Path) -> Project:
 
 
 @pytest.fixture
-def no_kernel(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """Starting a kernel fails the test."""
 
     def explode(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("a kernel was started")
 
     monkeypatch.setattr("papermill.execute_notebook", explode)
-    return
 
 
 def edit_cell(project: Project, chapter: str, cell_id: str, source: str) -> None:

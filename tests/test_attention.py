@@ -1,6 +1,5 @@
-import warnings
-
 import numpy as np
+import ot
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -22,10 +21,6 @@ from attnflow.attention import (
     SoftmaxAttention,
     UnnormalisedAttention,
 )
-
-with warnings.catch_warnings():  # POT has escape sequences that Python warns of when compiling
-    warnings.simplefilter("ignore")
-    import ot
 
 
 def balanced(Q, K, V, causal=False):

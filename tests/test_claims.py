@@ -80,6 +80,16 @@ def test_all_of_an_interval_must_lie_within_the_tolerance(relation, interval, ve
     assert row.verdict == verdict
 
 
+@pytest.mark.parametrize("relation", claims.RELATIONS)
+@pytest.mark.parametrize("measured", [NAN, 7.0, -7.0])
+def test_an_interval_does_not_excuse_the_measured_value(relation, measured):
+    good = {"<=": measured <= 1.1, ">=": measured >= 0.9, "==": False}[relation]
+    row = check(
+        "c", predicted=1.0, measured=measured, tol=0.1, relation=relation, interval=(1.0, 1.0)
+    )
+    assert row.verdict == (HOLDS if good else FAILS)
+
+
 @pytest.mark.parametrize("measured", [1.0, 7.0, NAN])
 def test_a_hypothesis_that_is_not_met_makes_no_verdict(measured):
     row = check(

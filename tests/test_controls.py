@@ -58,7 +58,7 @@ def weights_are_ignored(patch: pytest.MonkeyPatch) -> None:
 def softmax_over_columns(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         attention,
-        "_softmax",
+        "softmax_rows",
         lambda logits: np.exp(logits - np.logaddexp.reduce(logits, axis=0, keepdims=True)),
     )
 

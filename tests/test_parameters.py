@@ -16,6 +16,10 @@ def one(line: str) -> Parameter:
     return parameter
 
 
+def labelled(value: Any) -> str:
+    return value.type if isinstance(value, Parameter) else repr(value)
+
+
 INT = one("n: int = 8  # tokens, in [2, 64]")
 FLOAT = one("beta: float = 4.0  # inverse temperature, in (0, 50]")
 FREE = one("shift: float = 0.0  # anywhere")
@@ -155,6 +159,7 @@ def test_a_refused_cell_names_its_notebook(cell: str) -> None:
         (FLOATS, "[1, 2.5]", [1.0, 2.5]),
         (FLOATS, np.array([0.5, 1.5]), [0.5, 1.5]),
     ],
+    ids=labelled,
 )
 def test_a_value_is_taken_as_the_declared_type(
     parameter: Parameter, given: Any, value: Any
@@ -204,6 +209,7 @@ def test_a_value_is_taken_as_the_declared_type(
         (FLOATS, [1.0, math.nan]),
         (FLOATS, np.array([1.0, math.nan])),
     ],
+    ids=labelled,
 )
 def test_a_refusal_names_the_parameter_what_is_allowed_and_the_value(
     parameter: Parameter, given: Any

@@ -1,6 +1,7 @@
 import warnings
 
 import numpy as np
+import ot
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -23,10 +24,6 @@ from tolerances import (
 )
 
 from attnflow import transport
-
-with warnings.catch_warnings():  # POT has escape sequences that Python warns of when compiling
-    warnings.simplefilter("ignore")
-    import ot
 
 COORDINATE = st.floats(-3, 3, allow_subnormal=False)
 

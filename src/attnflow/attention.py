@@ -20,11 +20,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 from attnflow import validate
 from attnflow.kernels import squared_distances
-from attnflow.transport import self_bridge, sinkhorn
+from attnflow.transport import self_bridge, sinkhorn, softmax_rows
 from attnflow.validate import Array
 
 #: Relative asymmetry or negativity of Q^T K that rounding explains.
@@ -57,7 +56,7 @@ class Attention:
     def velocity(self, x: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Gamma(x_i) = sum_j P_ij V x_j, shape (n, p)."""
         x = validate.tokens(x)
-        return self.matrix(x, weights) @ (x @ self.V.T)
+        return self._send(self.matrix(x, weights), x)
 
     def field(self, points: ArrayLike, x: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Gamma at other points (m, d), for the measure that x and its weights describe."""
@@ -66,12 +65,17 @@ class Attention:
         x, w = self._measure(x, weights)
         z = validate.tokens(points, "points")
         self._dimension(z, "points")
-        return self._rows(z, x, w) @ (x @ self.V.T)
+        return self._send(self._rows(z, x, w), x)
+
+    def _send(self, P: Array, x: Array) -> Array:
+        """P x V^T."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return _finite(P @ (x @ self.V.T), "velocities")
 
     def scores(self, z: Array, x: Array) -> Array:
         """<Q z_i, K x_j>, shape (m, n)."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return _finite((z @ self.Q.T) @ (x @ self.K.T).T)
+            return _finite((z @ self.Q.T) @ (x @ self.K.T).T, "scores")
 
     def _rows(self, z: Array, x: Array, w: Array) -> Array:
         """P from points z to tokens x."""
@@ -99,12 +103,12 @@ class _RowNormalised(Attention):
     """Rows proportional to w_j exp(score), dividing by the row sum."""
 
     def _rows(self, z: Array, x: Array, w: Array) -> Array:
-        return _softmax(self.scores(z, x) + _log(w))
+        return softmax_rows(self.scores(z, x) + _log(w))
 
     def _causal_rows(self, x: Array, w: Array) -> Array:
         logits = self.scores(x, x) + _log(w)
         logits[np.triu_indices(len(x), 1)] = -np.inf
-        return _softmax(logits)
+        return softmax_rows(logits)
 
 
 class SoftmaxAttention(_RowNormalised):
@@ -129,7 +133,7 @@ class L2Attention(_RowNormalised):
     def scores(self, z: Array, x: Array) -> Array:
         """-|Q z_i - K x_j|^2, shape (m, n)."""
         with np.errstate(over="ignore"):
-            return _finite(-squared_distances(z @ self.Q.T, x @ self.K.T))
+            return _finite(-squared_distances(z @ self.Q.T, x @ self.K.T), "scores")
 
 
 class UnnormalisedAttention(Attention):
@@ -142,13 +146,12 @@ class UnnormalisedAttention(Attention):
     """
 
     def _rows(self, z: Array, x: Array, w: Array) -> Array:
-        scores = self.scores(z, x)
-        if scores.max() > np.log(np.finfo(float).max):
-            raise ValueError(f"exp of the scores must be finite, got a score of {scores.max():.3g}")
-        return np.exp(scores) * w
+        return _exp(self.scores(z, x)) * w
 
     def _causal_rows(self, x: Array, w: Array) -> Array:
-        return np.tril(self._rows(x, x, w)) / np.cumsum(w)[:, None]
+        scores = self.scores(x, x)
+        scores[np.triu_indices(len(x), 1)] = -np.inf
+        return _exp(scores) * w / np.cumsum(w)[:, None]
 
 
 class SinkhornAttention(Attention):
@@ -179,15 +182,16 @@ class SinkhornAttention(Attention):
     ) -> None:
         super().__init__(Q, K, V, causal)
         self.eps, self.tol = validate.positive(eps, "eps"), validate.positive(tol, "tol")
-        self.root = _psd_root(self.Q.T @ self.K)
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.root = _psd_root(_finite(self.Q.T @ self.K, "entries of Q^T K"))
 
     def _rows(self, z: Array, x: Array, w: Array) -> Array:
         if self.root is not None:
             at, y = z @ self.root, x @ self.root
             bridge = self_bridge(y, self.eps, w, tol=self.tol)
-            return _softmax(_log(w * bridge.scaling) - squared_distances(at, y, 2 * self.eps))
+            return softmax_rows(_log(w * bridge.scaling) - squared_distances(at, y, 2 * self.eps))
         g = sinkhorn(self.scores(x, x) / self.eps, w, w, tol=self.tol).g
-        return _softmax(self.scores(z, x) / self.eps + g + _log(w))
+        return softmax_rows(self.scores(z, x) / self.eps + g + _log(w))
 
 
 class MultiHead:
@@ -236,19 +240,21 @@ class MultiHead:
         return np.sum(parts, axis=0)
 
 
-def _softmax(logits: Array) -> Array:
-    return np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
-
-
 def _log(w: Array) -> Array:
     with np.errstate(divide="ignore"):
         return np.log(w)
 
 
-def _finite(scores: Array) -> Array:
-    if not np.isfinite(scores).all():
-        raise ValueError("scores must be finite; these tokens or matrices are too large")
-    return scores
+def _exp(scores: Array) -> Array:
+    if scores.max() > np.log(np.finfo(float).max):
+        raise ValueError(f"exp of the scores must be finite, got a score of {scores.max():.3g}")
+    return np.exp(scores)
+
+
+def _finite(values: Array, name: str) -> Array:
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite; these tokens or matrices are too large")
+    return values
 
 
 def _psd_root(A: Array) -> Array | None:

@@ -42,22 +42,27 @@ class Check(NamedTuple):
 
     @property
     def sound(self) -> bool:
-        """Whether the row came out as it must: a check does not fail, a control does."""
-        return self.verdict in ((FAILS, OUTSIDE) if self.is_control else (HOLDS, OUTSIDE))
+        """Whether the row came out as it must: a check does not fail, a control does.
+
+        A control that measured nothing (NaN) has shown nothing and is not sound.
+        """
+        if self.is_control:
+            return self.verdict == OUTSIDE or (
+                self.verdict == FAILS and not math.isnan(self.measured)
+            )
+        return self.verdict in (HOLDS, OUTSIDE)
 
     def exact(self) -> dict[str, Any]:
         """All fields, unrounded, as JSON can hold them."""
-        return {
-            **self._asdict(),
-            "predicted": _json(self.predicted),
-            "measured": _json(self.measured),
-        }
+        span = None if self.interval is None else [_json(end) for end in self.interval]
+        numbers = {"predicted": _json(self.predicted), "measured": _json(self.measured)}
+        return {**self._asdict(), **numbers, "interval": span}
 
     def shown(self) -> dict[str, str]:
         """What a reader sees: claim, predicted, measured, verdict."""
         claim = f"{self.id} [{self.case}]" if self.case else self.id
         sign = {"==": "", "<=": "≤ ", ">=": "≥ "}[self.relation]
-        slack = f" ± {self.tol:.1g}" if self.relation == "==" else ""
+        slack = f" ± {self.tol:g}" if self.relation == "==" else ""
         measured = rounded(self.measured, self.tol)
         if self.interval is not None:
             low, high = (rounded(end, self.tol) for end in self.interval)
@@ -226,7 +231,8 @@ def from_json(fields: Mapping[str, Any]) -> Check:
     known = {key: fields[key] for key in Check._fields}
     known["predicted"], known["measured"] = float(known["predicted"]), float(known["measured"])
     known["missing"] = tuple(known["missing"])
-    known["interval"] = tuple(known["interval"]) if known["interval"] is not None else None
+    span = known["interval"]
+    known["interval"] = None if span is None else (float(span[0]), float(span[1]))
     return Check(**known)
 
 

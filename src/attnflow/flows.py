@@ -46,7 +46,7 @@ def layers(
     step = validate.positive(time, "time") / depth
     states = [x]
     for _ in range(depth):
-        x = x + step * attention.velocity(x, weights)
+        x = x + step * _velocity(attention, x, weights)
         states.append(x)
     return Flow(np.linspace(0.0, step * depth, depth + 1), np.stack(states))
 
@@ -70,10 +70,27 @@ def ode(
         raise ValueError(f"times must be at least two increasing numbers, got {t}")
     rtol = validate.positive(rtol, "rtol")
     size = max(float(np.abs(x).max()), np.finfo(float).tiny)
-    result = solve_ivp(
-        lambda _, y: attention.velocity(y.reshape(x.shape), weights).ravel(),
-        (t[0], t[-1]), x.ravel(), method="DOP853", t_eval=t, rtol=rtol, atol=rtol * size,
-    )  # fmt: skip
+    _velocity(attention, x, weights)  # what is wrong from the start is not a trial step's fault
+
+    def velocity(_: float, y: Array) -> Array:
+        try:
+            return _velocity(attention, y.reshape(x.shape), weights).ravel()
+        except ValueError:  # a trial step that went too far: NaN makes the solver shorten it
+            return np.full(x.size, np.nan)
+
+    with np.errstate(all="ignore"):
+        result = solve_ivp(
+            velocity, (t[0], t[-1]), x.ravel(),
+            method="DOP853", t_eval=t, rtol=rtol, atol=rtol * size,
+        )  # fmt: skip
     if not result.success:
-        raise ArithmeticError(f"the flow stopped at t = {result.t[-1]:.6g}: {result.message}")
+        last = result.t[-1] if len(result.t) else t[0]
+        raise ArithmeticError(f"the flow stopped after t = {last:.6g}: {result.message}")
     return Flow(t, result.y.T.reshape(len(t), *x.shape))
+
+
+def _velocity(attention: Layer, x: Array, weights: ArrayLike | None) -> Array:
+    out = attention.velocity(x, weights)
+    if out.shape != x.shape:
+        raise ValueError(f"velocities must have the tokens' shape {x.shape}, got {out.shape}")
+    return out

@@ -42,14 +42,17 @@ def squared_distances(x: Array, y: Array, scale: float = 1.0) -> Array:
     array([[0.5],
            [2. ]])
     """
-    root = np.sqrt(scale)
     with np.errstate(over="ignore"):
-        x, y = x / root, y / root
-        reach = max(np.abs(x).max(), np.abs(y).max())
-        if x.shape[1] > PRODUCT_DIMENSION and reach**2 * x.shape[1] < PRODUCT_RANGE:
-            out = (x * x).sum(1)[:, None] + (y * y).sum(1)[None, :] - 2.0 * (x @ y.T)  # (n, m)
-            return np.maximum(out, 0.0, out=out)
-        return cdist(x, y, "sqeuclidean")
+        if x.shape[1] > PRODUCT_DIMENSION:
+            middle = x.mean(axis=0)
+            u, v = (x - middle) / np.sqrt(scale), (y - middle) / np.sqrt(scale)
+            u2, v2 = (u * u).sum(axis=1), (v * v).sum(axis=1)
+            if max(u2.max(), v2.max()) < PRODUCT_RANGE:
+                out = u2[:, None] + v2 - 2.0 * (u @ v.T)  # (n, m)
+                return np.maximum(out, 0.0, out=out)
+        out = cdist(x, y, "sqeuclidean")
+        out /= scale
+        return out
 
 
 class DenseKernel:
@@ -61,7 +64,7 @@ class DenseKernel:
     """
 
     def __init__(self, x: Array, eps: float) -> None:
-        self.x = x - x.mean(axis=0)
+        self.x = x
         self.matrix = squared_distances(self.x, self.x, 2.0 * eps)  # (n, n)
         np.negative(self.matrix, out=self.matrix)
         np.exp(self.matrix, out=self.matrix)

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from attnflow import validate
@@ -73,7 +74,14 @@ class Bridge(NamedTuple):
         live = self.weights > 0
         log_mass = np.log(self.weights[live] * self.scaling[live])
         logits = log_mass - squared_distances(z, self.x[live], 2.0 * self.eps)  # (m, n)
-        return np.exp(logits - logsumexp(logits, axis=1, keepdims=True)) @ self.x[live]
+        return softmax_rows(logits) @ self.x[live]
+
+
+def softmax_rows(logits: Array) -> Array:
+    """exp of the logits, every row divided by its sum; no row may be empty."""
+    if not np.isfinite(logits.max(axis=1)).all():
+        raise ValueError("distances must be finite; these points are too far from all tokens")
+    return np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
 
 
 def _dense(bridge: Bridge) -> DenseKernel:
@@ -159,8 +167,8 @@ def sinkhorn(
     a, b = validate.weights(a, s.shape[0], "a"), validate.weights(b, s.shape[1], "b")
     tol = validate.positive(tol, "tol")
     max_iter = validate.count(max_iter, "max_iter")
-    with np.errstate(divide="ignore"):
-        log_a, log_b = np.log(a), np.log(b)
+    with np.errstate(divide="ignore"):  # equal totals, else no plan has both marginals
+        log_a, log_b = np.log(a / a.sum()), np.log(b / b.sum())
     f, g = np.zeros(len(a)), np.zeros(len(b))
     residual, n_iter = np.inf, 0
     for temperature, level_tol, level_iter in _levels(s, tol, max_iter):
@@ -193,7 +201,7 @@ def _balance(
         if residual <= tol:
             break
         dual = -float(demand @ g + mass @ f)
-        if tried and residual >= best and dual >= lowest:
+        if tried and residual > 1.001 * best and dual >= lowest:
             damping, f, tried = min(10.0 * damping, 1e9), sweep, False
             continue
         damping = max(damping / 4.0, 1e-15) if tried else damping
@@ -247,19 +255,36 @@ def w2(x: ArrayLike, y: ArrayLike, a: ArrayLike | None = None, b: ArrayLike | No
     >>> w2([[0.0], [1.0]], [[3.0], [2.0]])
     2.0
     """
-    x, y = validate.tokens(x), validate.tokens(y, "y")
-    if x.shape[1] != y.shape[1]:
-        raise ValueError(f"x and y must share a dimension, got {x.shape[1]} and {y.shape[1]}")
-    a_, b_ = validate.weights(a, len(x), "a"), validate.weights(b, len(y), "b")
-    if x.shape[1] == 1:
-        return _w2_line(x[:, 0], y[:, 0], a_, b_)
+    x_, y_ = validate.tokens(x), validate.tokens(y, "y")
+    if x_.shape[1] != y_.shape[1]:
+        raise ValueError(f"x and y must share a dimension, got {x_.shape[1]} and {y_.shape[1]}")
+    a_, b_ = validate.weights(a, len(x_), "a"), validate.weights(b, len(y_), "b")
+    a_, b_ = a_ / a_.sum(), b_ / b_.sum()
+    size, (x_, y_) = _unit(x_, y_)
+    if size == 0 or x_.shape[1] == 1:
+        return size * _w2_line(x_[:, 0], y_[:, 0], a_, b_)
     import ot  # slow to import, and needed only here
 
-    cost = squared_distances(x, y)
-    value, log = ot.emd2(a_ / a_.sum(), b_ / b_.sum(), cost, numItermax=10_000_000, log=True)
+    cost = cdist(x_, y_, "sqeuclidean")
+    value, log = ot.emd2(a_, b_, cost, numItermax=10_000_000, log=True)
     if log["warning"]:
         raise ArithmeticError(f"POT's network simplex failed: {log['warning']}")
-    return float(np.sqrt(max(float(value), 0.0)))
+    return size * float(np.sqrt(max(float(value), 0.0)))
+
+
+def _unit(x: Array, y: Array) -> tuple[float, tuple[Array, Array]]:
+    """Both point sets moved and scaled into a box of size one, and the scale.
+
+    Squares then neither overflow nor fall below the absolute tolerances of POT's simplex.
+    """
+    size = 1.0
+    for about_first in (False, True):
+        shift = x[0] if about_first else np.zeros(x.shape[1])
+        reach = float(max(np.abs(x - shift).max(), np.abs(y - shift).max()))
+        if reach == 0:
+            return 0.0, (x, y)
+        x, y, size = (x - shift) / reach, (y - shift) / reach, size * reach
+    return size, (x, y)
 
 
 def _w2_line(x: Array, y: Array, a: Array, b: Array) -> float:

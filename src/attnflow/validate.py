@@ -19,10 +19,7 @@ WEIGHT_SUM_SLACK = 1e-8
 
 def array(value: ArrayLike, name: str, ndim: int) -> Array:
     """`value` as a finite float64 array with `ndim` axes."""
-    try:
-        out = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be an array of real numbers, got {value!r:.80}") from error
+    out = _real(value, name)
     if out.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} axes, got shape {out.shape}")
     if not np.isfinite(out).all():
@@ -31,11 +28,21 @@ def array(value: ArrayLike, name: str, ndim: int) -> Array:
     return out
 
 
+def _real(value: Any, name: str, what: str = "an array of real numbers") -> Array:
+    """`value` as a float64 array; text, complex numbers and ragged lists are refused."""
+    try:
+        raw = np.asarray(value)
+        if raw.dtype.kind in "OSUcM":
+            raise ValueError
+        return raw.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be {what}, got {value!r:.80}") from None
+
+
 def tokens(x: ArrayLike, name: str = "x") -> Array:
     """Tokens as rows, shape (n, d) with n, d >= 1. A vector is read as n tokens in one dimension."""
-    if np.ndim(x) == 1:
-        x = np.reshape(x, (-1, 1))
-    out = array(x, name, 2)
+    out = _real(x, name)
+    out = array(out.reshape(-1, 1) if out.ndim == 1 else out, name, 2)
     if out.size == 0:
         raise ValueError(f"{name} must hold at least one token, got shape {out.shape}")
     return out
@@ -57,18 +64,19 @@ def weights(w: ArrayLike | None, n: int, name: str = "weights") -> Array:
 
 def positive(value: Any, name: str) -> float:
     """A finite number > 0."""
-    try:
-        out = float(value)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a number > 0, got {value!r}") from error
-    if not (np.isfinite(out) and out > 0):
+    out = _real(value, name, "a number > 0")
+    if out.ndim != 0 or not (np.isfinite(out) and out > 0):
         raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
-    return out
+    return float(out)
 
 
 def count(value: Any, name: str, minimum: int = 1) -> int:
     """A whole number, at least `minimum`."""
-    if isinstance(value, bool) or int(value) != value or value < minimum:
+    try:
+        whole = not isinstance(value, bool | str) and int(value) == value
+    except (TypeError, ValueError, OverflowError):
+        whole = False
+    if not whole or value < minimum:
         raise ValueError(f"{name} must be a whole number >= {minimum}, got {value!r}")
     return int(value)
 

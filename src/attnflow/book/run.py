@@ -8,8 +8,9 @@ laid over the chapter as it stands now, so editing prose executes nothing.
 from __future__ import annotations
 
 import os
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import nbformat
+from traitlets.config import Config
 
 from attnflow.book.chapters import BookError, Chapter, Project, key
 from attnflow.claims import MIME, Check, from_json
@@ -89,7 +91,6 @@ def _papermill(
 ) -> nbformat.NotebookNode:
     import papermill
     from papermill.exceptions import PapermillExecutionError
-    from traitlets.config import Config
 
     changed = {k: v for k, v in parameters.items() if v != chapter.default_parameters[k]}
     partial = project.build / "failed" / f"{chapter.name}-{run_key}.ipynb"
@@ -100,12 +101,12 @@ def _papermill(
         "PYTHONPATH": os.pathsep.join(p for p in paths if p),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
-    with _environment(settings):
+    with _environment(settings), _sockets() as config:
         try:
             done = papermill.execute_notebook(
                 str(chapter.path), str(partial), changed, kernel_name="python3",
                 progress_bar=False, cwd=str(project.book), log_output=False,
-                config=Config(KernelManager={"transport": "ipc"}),  # else the kernel warns on stderr
+                config=config,
             )  # fmt: skip
         except PapermillExecutionError as error:
             raise RunError(
@@ -118,7 +119,7 @@ def _papermill(
 
 
 @contextmanager
-def _environment(settings: Mapping[str, str]) -> Any:
+def _environment(settings: Mapping[str, str]) -> Iterator[None]:
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:
@@ -129,6 +130,16 @@ def _environment(settings: Mapping[str, str]) -> Any:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def _sockets() -> Iterator[Config]:
+    """Sockets of its own for every kernel: parallel runs never race for a port."""
+    if os.name != "posix":
+        yield Config()
+        return
+    with tempfile.TemporaryDirectory(prefix="attnflow-", ignore_cleanup_errors=True) as folder:
+        yield Config(KernelManager={"transport": "ipc", "ip": f"{folder}/k"})
 
 
 def _tidy(project: Project, notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
