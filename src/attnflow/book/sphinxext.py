@@ -3,6 +3,7 @@
 * ``{ledger}``: every claim with its source, statement, checks, controls and verdicts, read from
   the outputs of the notebooks that are being rendered.
 * ``{errata}``: the misprints of the source documents, each with the check that decides it.
+* ``{command}``: a command of this project and what it prints, run while the page is made.
 * MathJax and plotly.js come from installed packages, so no page asks for anything outside.
 """
 
@@ -120,6 +121,28 @@ class Errata(_Table):
         return out
 
 
+class Command(SphinxDirective):
+    """``attnflow ARGUMENTS`` and its output, as a reader would see it."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+
+    def run(self) -> list[nodes.Node]:
+        from click.testing import CliRunner
+
+        from attnflow.book.cli import cli
+
+        book = Path(self.env.srcdir) / "book"
+        for path in [book / "claims.yml", *book.glob("*.ipynb")]:
+            self.env.note_dependency(str(path))
+        words = self.arguments[0].split()
+        result = CliRunner().invoke(cli, words, prog_name="attnflow")
+        if result.exit_code != 0:
+            raise self.error(f"attnflow {self.arguments[0]} exits with {result.exit_code}")
+        text = f"$ attnflow {self.arguments[0]}\n{result.output.rstrip()}"
+        return [nodes.literal_block(text, text, language="console")]
+
+
 def _evidence(anchor: str, found: dict[str, tuple[Check, str]]) -> str:
     if anchor not in found:
         raise ValueError(f"errata.yml names {anchor}, which no chapter computes")
@@ -172,6 +195,7 @@ def _copy_scripts(app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("ledger", Ledger)
     app.add_directive("errata", Errata)
+    app.add_directive("command", Command)
     app.connect("builder-inited", _copy_scripts)
     app.connect("html-page-context", _offline, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
