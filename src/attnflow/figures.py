@@ -128,6 +128,12 @@ def token_player(
     from plotly.subplots import make_subplots
 
     titles = list(panels)
+    for title in titles:
+        if panels[title].ndim != 3 or len(panels[title]) != len(times):
+            shape = panels[title].shape
+            raise ValueError(
+                f"states must be (times, n, 2) with {len(times)} times, got {shape} for {title!r}"
+            )
     trails = [np.round(panels[title], 3) for title in titles]
     fig = make_subplots(rows=1, cols=len(titles), subplot_titles=titles, horizontal_spacing=0.04)
     marker = {
@@ -152,7 +158,7 @@ def token_player(
     columns = [1 + i // 2 for i in range(2 * len(titles))]
     fig.add_traces(draw(0), rows=[1] * len(columns), cols=columns)
     fig.frames = [
-        go.Frame(data=draw(k), traces=list(range(len(columns))), name=f"{times[k]:.2f}")
+        go.Frame(data=draw(k), traces=list(range(len(columns))), name=str(k))
         for k in range(len(times))
     ]
     for column, x in enumerate(trails, start=1):
@@ -172,7 +178,10 @@ def token_player(
         "mode": "immediate",
         "transition": {"duration": 0},
     }
-    steps = [{"args": [[f.name], jump], "label": f.name, "method": "animate"} for f in fig.frames]
+    steps = [
+        {"args": [[f.name], jump], "label": f"{t:.2f}", "method": "animate"}
+        for f, t in zip(fig.frames, times, strict=True)
+    ]
     fig.update_layout(
         height=370, margin={"l": 30, "r": 10, "t": 36, "b": 20}, showlegend=False,
         sliders=[{"steps": steps, "x": 0.12, "len": 0.88, "pad": {"t": 22},

@@ -37,6 +37,8 @@ def fit_rate(h: ArrayLike, error: ArrayLike, *, level: float = 0.95) -> Rate:
         )
     if min(h_.min(), e.min()) <= 0:
         raise ValueError(f"h and error must be > 0, got {min(h_.min(), e.min())}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level}")
     line = linregress(np.log(h_), np.log(e))
     half = t.ppf((1 + level) / 2, len(h_) - 2) * line.stderr
     slope = line.slope

@@ -11,11 +11,13 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
+from importlib.util import resolve_name
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import nbformat
 import yaml
+from IPython.core.inputtransformer2 import TransformerManager
 
 from attnflow.book.parameters import BookError, Parameter, parse_parameters
 
@@ -71,7 +73,7 @@ class Project(NamedTuple):
             chapter = read_chapter(path)
             if chapter is not None:
                 found[chapter.name] = chapter
-        order = re.findall(r"book/(\w+)", (self.root / "_toc.yml").read_text(encoding="utf-8"))
+        order = re.findall(r"book/([\w-]+)", (self.root / "_toc.yml").read_text(encoding="utf-8"))
         rank = {name: i for i, name in enumerate(order)}
         return dict(sorted(found.items(), key=lambda item: rank.get(item[0], len(rank))))
 
@@ -121,27 +123,40 @@ def code(notebook: nbformat.NotebookNode) -> list[str]:
 
 
 def reach(project: Project, sources: Iterable[str]) -> dict[str, Path]:
-    """The attnflow modules that these sources import, directly or through one another."""
+    """The attnflow modules that these cells import, directly or through one another."""
     found: dict[str, Path] = {}
-    todo = [name for source in sources for name in _imports(source)]
+    todo = [name for source in sources for name in _imports(_python(source))]
     while todo:
         name = todo.pop()
-        path = _module_file(project, name)
+        path = _module_file(project, name) if name else None
         if path is None or name in found:
             continue
         found[name] = path
-        todo += [name.rpartition(".")[0], *_imports(path.read_text(encoding="utf-8"))]
+        package = name if path.stem == "__init__" else name.rpartition(".")[0]
+        todo += [name.rpartition(".")[0], *_imports(path.read_text(encoding="utf-8"), package)]
     return dict(sorted(found.items()))
 
 
-def _imports(source: str) -> list[str]:
-    lines = [s for s in source.splitlines() if not s.lstrip().startswith(("%", "!"))]
+def _python(cell: str) -> str:
+    """The cell as plain Python: magics become calls, and what a cell magic wraps is looked into."""
+    if not cell.lstrip().startswith("%%"):
+        return TransformerManager().transform_cell(cell)
+    body = TransformerManager().transform_cell(cell.lstrip().partition("\n")[2])
+    try:
+        ast.parse(body)
+    except SyntaxError:  # %%bash and the like
+        return ""
+    return body
+
+
+def _imports(source: str, package: str = "") -> list[str]:
     out = []
-    for node in ast.walk(ast.parse("\n".join(lines))):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             out += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            out += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.ImportFrom):
+            name = resolve_name("." * node.level + (node.module or ""), package)
+            out += [name, *(f"{name}.{alias.name}" for alias in node.names)]
     return [name for name in out if name.split(".")[0] == "attnflow"]
 
 
@@ -159,10 +174,14 @@ def _module_file(project: Project, name: str) -> Path | None:
 def key(project: Project, chapter: Chapter, parameters: Mapping[str, Any]) -> str:
     """The name of a run: the same key means the same numbers, so there is nothing to do."""
     sources = code(chapter.read())
+    try:
+        modules = reach(project, sources)
+    except SyntaxError as error:
+        raise BookError(f"{chapter.name} has a cell that is not valid Python: {error}") from None
     lock = project.root / "requirements.lock"
     parts = {
         "code": sources,
-        "modules": {n: _digest(p) for n, p in reach(project, sources).items()},
+        "modules": {n: _digest(p) for n, p in modules.items()},
         "lock": _digest(lock) if lock.is_file() else "",
         "parameters": dict(sorted(parameters.items())),
     }

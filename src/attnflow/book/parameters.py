@@ -37,13 +37,13 @@ class Parameter(NamedTuple):
     default: Any
     help: str
     interval: tuple[str, float, float, str] | None = None
-    choices: tuple[str, ...] = ()
+    choices: tuple[Any, ...] = ()
 
     @property
     def allowed(self) -> str:
         """The rule in words."""
         if self.choices:
-            return f"{self.type}, one of {' | '.join(self.choices)}"
+            return f"{self.type}, one of {' | '.join(map(str, self.choices))}"
         if self.interval:
             left, low, high, right = self.interval
             return f"{self.type} in {left}{low:g}, {high:g}{right}"
@@ -51,10 +51,9 @@ class Parameter(NamedTuple):
 
     def parse(self, value: Any) -> Any:
         """`value`, perhaps text from a command line, as this parameter's type and in its range."""
-        value = value.item() if hasattr(value, "item") else value  # numpy scalars
         try:
-            out = self._convert(value)
-        except (ValueError, SyntaxError, TypeError):
+            out = self._convert(value.tolist() if hasattr(value, "tolist") else value)
+        except (ValueError, SyntaxError, TypeError, LookupError, OverflowError):
             raise BookError(f"{self.name} must be {self.allowed}, got {value!r}") from None
         for entry in out if isinstance(out, list) else [out]:
             if not self._admits(entry):
@@ -90,10 +89,12 @@ def _scalar(value: Any, kind: type) -> Any:
     if isinstance(value, bool):
         raise ValueError
     if kind is int:
-        number = float(value)
-        if number != int(number):
+        if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+\s*", value):
+            return int(value)  # exact, however long
+        number = float(value) if isinstance(value, str) else value  # "6.0", "1e3"
+        if int(number) != number:
             raise ValueError
-        return int(value) if not isinstance(value, str) or "e" not in value.lower() else int(number)
+        return int(number)
     return kind(value)
 
 
@@ -103,29 +104,40 @@ def parse_parameters(source: str, where: str = "parameters") -> tuple[Parameter,
     >>> [p.allowed for p in parse_parameters("n: int = 8  # tokens, in [2, 64]")]
     ['int in [2, 64]']
     """
-    comments = {
-        token.start[0]: token.string.lstrip("# ").strip()
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.COMMENT
-    }
+    try:
+        body = ast.parse(source).body
+        tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    except (SyntaxError, tokenize.TokenError) as error:
+        raise BookError(f"{where}: the parameter cell is not valid Python: {error}") from None
+    comments = {t.start[0]: t.string.lstrip("# ") for t in tokens if t.type == tokenize.COMMENT}
     out = []
-    for node in ast.parse(source).body:
+    for node in body:
         if not isinstance(node, ast.AnnAssign) or node.value is None:
             raise BookError(f"{where}: every parameter is `name: type = value  # help`")
-        name, kind = ast.unparse(node.target), ast.unparse(node.annotation)
-        if kind not in TYPES and kind not in LISTS:
-            allowed = ", ".join([*TYPES, *LISTS])
-            raise BookError(f"{where}: {name} must have one of the types {allowed}, got {kind}")
-        text = comments.get(node.end_lineno or 0, "")
-        if not text:
-            raise BookError(f"{where}: {name} has no comment that says what it is")
-        interval, choices = None, ()  # type: tuple[str, float, float, str] | None, tuple[str, ...]
-        if found := _INTERVAL.search(text):
-            interval = (found[1], float(found[2]), float(found[3]), found[4])
-            text = text[: found.start()]
-        elif found := _CHOICES.search(text):
-            choices = tuple(part.strip() for part in found[1].split("|"))
-            text = text[: found.start()]
-        plain = Parameter(name, kind, None, text, interval, choices)
-        out.append(plain._replace(default=plain.parse(ast.literal_eval(node.value))))
+        try:
+            out.append(_declaration(node, comments.get(node.end_lineno or 0, "").strip()))
+        except BookError as error:
+            raise BookError(f"{where}: {error}") from None
+        except (ValueError, TypeError, LookupError) as error:
+            raise BookError(f"{where}: {ast.unparse(node.target)}: {error}") from None
     return tuple(out)
+
+
+def _declaration(node: ast.AnnAssign, text: str) -> Parameter:
+    name, kind = ast.unparse(node.target), ast.unparse(node.annotation)
+    if kind not in TYPES and kind not in LISTS:
+        types = ", ".join([*TYPES, *LISTS])
+        raise BookError(f"{name} must have one of the types {types}, got {kind}")
+    if not text:
+        raise BookError(f"{name} has no comment that says what it is")
+    plain = Parameter(name, kind, None, text)
+    if found := _INTERVAL.search(text):
+        if kind in ("str", "bool"):
+            raise BookError(f"{name} is a {kind}, for which an interval makes no sense")
+        interval = (found[1], float(found[2]), float(found[3]), found[4])
+        plain = plain._replace(help=text[: found.start()], interval=interval)
+    elif found := _CHOICES.search(text):
+        options = tuple(_scalar(part.strip(), TYPES[kind]) for part in found[1].split("|"))
+        plain = plain._replace(help=text[: found.start()], choices=options)
+    assert node.value is not None
+    return plain._replace(default=plain.parse(ast.literal_eval(node.value)))

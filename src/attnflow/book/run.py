@@ -8,6 +8,7 @@ laid over the chapter as it stands now, so editing prose executes nothing.
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,6 +26,9 @@ from attnflow.claims import MIME, Check, from_json
 
 #: One thread per kernel: runs are parallel already, and sums keep their order.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+#: The folders of a file named in a warning.
+_FOLDERS = re.compile(r"(?:/[^\s/:]+)*/(?=[^\s/:]+\.py\b)")
 
 
 class Run(NamedTuple):
@@ -105,7 +109,7 @@ def _papermill(
         try:
             done = papermill.execute_notebook(
                 str(chapter.path), str(partial), changed, kernel_name="python3",
-                progress_bar=False, cwd=str(project.book), log_output=False,
+                language="python", progress_bar=False, cwd=str(project.book), log_output=False,
                 config=config,
             )  # fmt: skip
         except PapermillExecutionError as error:
@@ -114,8 +118,10 @@ def _papermill(
                 f"  the notebook up to there is in {_relative(project, partial)}",
                 partial,
             ) from None
+        except Exception as error:  # a kernel that died, a full disk
+            raise RunError(f"{chapter.name}: {type(error).__name__}: {error}", partial) from error
     partial.unlink(missing_ok=True)
-    return _tidy(project, done)
+    return _tidy(done)
 
 
 @contextmanager
@@ -142,7 +148,7 @@ def _sockets() -> Iterator[Config]:
         yield Config(KernelManager={"transport": "ipc", "ip": f"{folder}/k"})
 
 
-def _tidy(project: Project, notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
+def _tidy(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Drop what papermill and the machine left: timings, paths, injected-cell bookkeeping."""
     notebook.metadata = nbformat.from_dict(
         {
@@ -155,7 +161,7 @@ def _tidy(project: Project, notebook: nbformat.NotebookNode) -> nbformat.Noteboo
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         for output in cell.get("outputs", []):
             if output.get("name") == "stderr":
-                output["text"] = output["text"].replace(str(project.root) + os.sep, "")
+                output["text"] = _FOLDERS.sub("", output["text"])
     return notebook
 
 
@@ -256,7 +262,7 @@ def execute_all(
             results[index] = future.result()
         except BookError as error:
             results[index] = error
-        except Exception as error:  # a kernel that died, a full disk: name the chapter, go on
+        except Exception as error:  # a worker that died: name the chapter, go on
             results[index] = RunError(f"{listed[index].chapter}: {type(error).__name__}: {error}")
         finished(listed[index], results[index])
     return [results[i] for i in range(len(listed))]

@@ -114,7 +114,11 @@ class Errata(_Table):
                     "",
                     *(f"- {_evidence(anchor, found)}" for anchor in entry.get("decided", [])),
                     *([f"- {entry['because'].strip()}"] if "because" in entry else []),
-                    *([f"- To be decided in {entry['chapter']}"] if "chapter" in entry else []),
+                    *(
+                        [f"- To be decided in the chapter `{entry['chapter']}`."]
+                        if "chapter" in entry
+                        else []
+                    ),
                     ":::",
                     "",
                 ]
@@ -148,7 +152,7 @@ def _evidence(anchor: str, found: dict[str, tuple[Check, str]]) -> str:
         raise ValueError(f"errata.yml names {anchor}, which no chapter computes")
     row, chapter = found[anchor]
     shown = row.shown()
-    what = f"with {row.removes}" if row.is_control else f"`{shown['claim']}`"
+    what = f"control, {row.removes}" if row.is_control else f"`{shown['claim']}`"
     return (
         f"<a href='{chapter}.html#{anchor}'>Computed</a>: {what}, predicted {shown['predicted']}, "
         f"measured {shown['measured']}: **{shown['verdict']}**"

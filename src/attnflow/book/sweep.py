@@ -10,8 +10,9 @@ import csv
 import io
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,8 @@ def write_table(rows: Sequence[dict[str, Any]], path: Path, form: str) -> None:
             raise BookError("Parquet needs pyarrow: pip install 'attnflow[parquet]'") from None
         path.parent.mkdir(parents=True, exist_ok=True)
         data = pyarrow.table({c: [row.get(c) for row in rows] for c in columns})
-        draft = path.with_suffix(".tmp")
-        parquet.write_table(data, draft)
-        draft.replace(path)
+        with _draft(path) as draft:
+            parquet.write_table(data, draft)
         return
     buffer = io.StringIO()
     writer = csv.DictWriter(buffer, columns, restval="", lineterminator="\n")
@@ -139,7 +139,17 @@ def plot(rows: Sequence[dict[str, Any]], swept: Sequence[str], path: Path) -> bo
         if others and k == 0:
             ax.legend(fontsize=7)
     path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".tmp")
-    fig.savefig(draft, format="png", dpi=130)
-    draft.replace(path)
+    with _draft(path) as draft:
+        fig.savefig(draft, format="png", dpi=130)
     return True
+
+
+@contextmanager
+def _draft(path: Path) -> Iterator[Path]:
+    """A temporary name that becomes `path` if all goes well, and vanishes if not."""
+    draft = path.with_suffix(".tmp")
+    try:
+        yield draft
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
