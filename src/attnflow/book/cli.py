@@ -291,13 +291,16 @@ def _split(text: str) -> list[str]:
 
 
 def _print_checks(rows: Iterable[Check]) -> None:
-    for row in rows:
-        shown = row.shown()
-        verdict = click.style(shown["verdict"], fg="green" if row.sound else "red")
+    listed = [(row, row.shown()) for row in rows]
+    wide = {
+        name: max((len(shown[name]) for _, shown in listed), default=0)
+        for name in ("claim", "predicted", "measured")
+    }
+    for row, shown in listed:
         label = "control" if row.is_control else "check  "
-        click.echo(
-            f"{label} {shown['claim']:<44} {shown['predicted']:<16} {shown['measured']:<16} {verdict}"
-        )
+        cells = "  ".join(shown[name].ljust(width) for name, width in wide.items())
+        verdict = click.style(shown["verdict"], fg="green" if row.sound else "red")
+        click.echo(f"{label} {cells}  {verdict}")
 
 
 def _short(path: Path) -> str:
