@@ -18,7 +18,7 @@ from attnflow import attention, claims, flows, kernels, transport, validate
 from attnflow.book.chapters import find_project
 
 PROJECT = find_project()
-SMALL = {"attention": {"n": 10, "depth": 64}}
+SMALL = {"attention": {"n": 10}}
 Sabotage = Callable[[pytest.MonkeyPatch], None]
 SABOTAGE: dict[str, Sabotage] = {}
 
