@@ -1,0 +1,90 @@
+"""Plausible mistakes in the package, one a claim of the chapter `attention`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnflow import attention, flows, kernels, transport, validate
+from sabotage import sabotage
+
+
+@sabotage("attention.equivariance")
+def positions_leak_into_the_weights(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(attention, "_log", lambda w: np.log(w * np.arange(1, len(w) + 1)))
+
+
+@sabotage("attention.causal-order")
+def the_mask_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(attention._RowNormalised, "_causal_rows", lambda self, x, w: self._rows(x, x, w))
+
+
+@sabotage("attention.causal-prefix")
+def the_mask_comes_after_the_softmax(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        attention._RowNormalised, "_causal_rows", lambda self, x, w: np.tril(self._rows(x, x, w))
+    )
+
+
+@sabotage("attention.mean-field")
+def weights_are_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(validate, "weights", lambda w, n, name="weights": np.full(n, 1 / n))
+
+
+@sabotage("attention.half-step")
+def softmax_over_columns(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        attention,
+        "softmax_rows",
+        lambda logits: np.exp(logits - np.logaddexp.reduce(logits, axis=0, keepdims=True)),
+    )
+
+
+@sabotage("attention.doubly-stochastic")
+def sinkhorn_stops_after_the_rows(patch: pytest.MonkeyPatch) -> None:
+    honest = transport.sinkhorn
+
+    def lazy(scores: Any, *args: Any, **options: Any) -> transport.Potentials:
+        found = honest(scores, *args, **options)
+        return found._replace(g=np.zeros_like(found.g))
+
+    patch.setattr(attention, "sinkhorn", lazy)
+
+
+@sabotage("attention.contraction")
+def the_kernel_is_not_positive_semidefinite(patch: pytest.MonkeyPatch) -> None:
+    def far_is_near(self: kernels.DenseKernel, x: np.ndarray, eps: float) -> None:
+        self.x = x
+        self.matrix = 1.01 - np.exp(-kernels.squared_distances(x, x, 2 * eps))
+
+    patch.setattr(kernels.DenseKernel, "__init__", far_is_near)
+
+
+@sabotage("attention.depth")
+def layers_step_a_tenth_too_short(patch: pytest.MonkeyPatch) -> None:
+    honest = flows.layers
+    patch.setattr(
+        flows, "layers", lambda a, x, depth, time=1.0: honest(a, x, depth, time=0.9 * time)
+    )
+
+
+@sabotage("attention.bridge")
+def the_cost_loses_its_half(patch: pytest.MonkeyPatch) -> None:
+    honest = attention.SinkhornAttention.__init__
+
+    def halved(self: Any, *args: Any, eps: float = 1.0, **options: Any) -> None:
+        honest(self, *args, eps=eps / 2, **options)
+
+    patch.setattr(attention.SinkhornAttention, "__init__", halved)
+
+
+@sabotage("attention.multi-head")
+def heads_are_averaged(patch: pytest.MonkeyPatch) -> None:
+    honest = attention.MultiHead.velocity
+    patch.setattr(
+        attention.MultiHead,
+        "velocity",
+        lambda self, x, weights=None: honest(self, x, weights) / len(self.heads),
+    )
