@@ -40,6 +40,9 @@ lint: $(READY)    ## style, types, architecture
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+unit notebooks: export OMP_NUM_THREADS := 1
+unit notebooks: export OPENBLAS_NUM_THREADS := 1
+
 unit: $(READY)    ## unit, property and doctests; claims and their controls
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not built and not browser"
 	$(BIN)/python -m pytest -q --doctest-modules src/attnflow
@@ -51,8 +54,11 @@ pages: $(READY)   ## render with warnings as errors, then links and browser
 	$(BIN)/attnflow book --stored --strict
 	$(BIN)/python -m pytest -n 2 -m "built or browser"
 
-bench: $(READY)   ## ratios to peers, measured in one run
-	$(BIN)/python benchmarks/transport.py
+bench: $(READY)   ## ratios to peers, measured in one run, in an environment of its own
+	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	VIRTUAL_ENV=$(CURDIR)/.venv-bench $(BIN)/uv pip install --quiet --editable '.[fast,bench]' jax ott-jax
+	.venv-bench/bin/python benchmarks/transport.py
+	.venv-bench/bin/python benchmarks/heat.py
 
 serve:     ## the built book on http://localhost:$(PORT)
 	@test -f _build/html/index.html || { echo "nothing built yet: run make book"; exit 1; }

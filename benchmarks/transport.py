@@ -1,42 +1,68 @@
-"""The bridge of a measure to itself: attnflow against POT, in one run.
+"""The bridge of a measure to itself: attnflow against POT and OTT, and how it scales.
 
-Both solve the same problem (cost |x-y|^2/2, temperature eps) from the same cost-free start to the
-same L1 error of the marginal, 1e-9, kernel or cost matrix included. Times are the median of
-several runs for attnflow; POT is timed once and its sweeps are capped. Ratios are what counts:
-machines differ, and are noisy.
+`peers`: all solve the same problem (cost |x-y|^2/2, temperature eps) from the same start to the
+same L1 error of the marginal, 1e-9, kernel or cost matrix included. Times are medians for attnflow
+and OTT (compiled and warmed up, its better mode); POT is timed once and its sweeps are capped.
+Ratios are what counts: machines differ, and are noisy.
 
-    python benchmarks/transport.py [--n 1000]
+`scale`: up to 10^6 tokens in the plane, each size in a process of its own.
+
+    python benchmarks/transport.py
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import statistics
 import time
 import warnings
+from collections.abc import Callable
+from typing import Any
+
+import report  # isort: split
 
 import numpy as np
-import ot
 
 from attnflow.kernels import squared_distances
 from attnflow.transport import self_bridge
 
 TOL, POT_SWEEPS = 1e-9, 60_000
+PEERS = [(1000, 1.0), (1000, 0.1), (1000, 0.01), (4000, 0.1), (4000, 0.01)]
+#: POT needs over an hour here.
+WITHOUT_POT = {(4000, 0.01)}
+SIZES, TEMPERATURES = (10_000, 100_000, 1_000_000), (0.1, 0.01, 0.001)
 
 
-def ours(x: np.ndarray, eps: float) -> tuple[float, int, float]:
-    """Seconds, sweeps, L1 error of the marginal."""
-    times = []
-    for _ in range(7):
+def tokens(n: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(n, 2))
+
+
+def median_time(solve: Callable[[], Any], times: int) -> tuple[float, Any]:
+    seconds = []
+    for _ in range(times):
         start = time.perf_counter()
-        bridge = self_bridge(x, eps, tol=TOL)
-        times.append(time.perf_counter() - start)
+        out = solve()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds), out
+
+
+def ours(x: np.ndarray, eps: float) -> dict[str, Any]:
+    self_bridge(x, eps, tol=TOL)
+    seconds, bridge = median_time(lambda: self_bridge(x, eps, tol=TOL), 9)
     error = np.abs(bridge.plan().sum(axis=1) - 1 / len(x)).sum()
-    return statistics.median(times), bridge.n_iter, float(error)
+    return {
+        "kernel": type(bridge.kernel).__name__,
+        "seconds": seconds,
+        "sweeps": bridge.n_iter,
+        "error": float(error),
+    }
 
 
-def pots(x: np.ndarray, eps: float) -> tuple[float, int, float]:
-    """The same for ot.sinkhorn; its stopping rule is the L2 error, asked every tenth sweep."""
+def pots(x: np.ndarray, eps: float) -> dict[str, Any]:
+    """ot.sinkhorn; its stopping rule is the L2 error, asked every tenth sweep."""
+    import ot
+
     n = len(x)
     w = np.full(n, 1 / n)
     start = time.perf_counter()
@@ -44,29 +70,133 @@ def pots(x: np.ndarray, eps: float) -> tuple[float, int, float]:
     plan, log = ot.sinkhorn(
         w, w, cost, eps, numItermax=POT_SWEEPS, stopThr=TOL / np.sqrt(n), log=True, warn=False
     )
-    seconds = time.perf_counter() - start
-    return seconds, int(log["niter"]), float(np.abs(plan.sum(axis=0) - w).sum())
+    return {
+        "POT": time.perf_counter() - start,
+        "POT sweeps": int(log["niter"]),
+        "POT error": float(np.abs(plan.sum(axis=0) - w).sum()),
+    }
+
+
+def otts(x: np.ndarray, eps: float) -> dict[str, Any]:
+    """OTT at its best for equal marginals: parallel updates, averaged, in the faster mode."""
+    import jax
+    from ott.geometry import pointcloud
+    from ott.problems.linear import linear_problem
+    from ott.solvers.linear import acceleration, sinkhorn
+
+    jax.config.update("jax_enable_x64", True)
+    best: dict[str, Any] = {}
+    for log_domain in (True, False):
+        solver = sinkhorn.Sinkhorn(
+            lse_mode=log_domain,
+            parallel_dual_updates=True,
+            momentum=acceleration.Momentum(value=0.5),
+            threshold=TOL,
+            inner_iterations=5,
+            max_iterations=10_000,
+        )
+
+        @jax.jit
+        def solve(z: Any, solver: Any = solver) -> Any:
+            geometry = pointcloud.PointCloud(z, epsilon=2 * eps)  # its cost is |x-y|^2
+            out = solver(linear_problem.LinearProblem(geometry))
+            return out.f, out.g, out.n_iters
+
+        z = jax.numpy.asarray(x)
+        jax.block_until_ready(solve(z))
+        seconds, (f, g, sweeps) = median_time(
+            lambda solve=solve, z=z: jax.block_until_ready(solve(z)), 3
+        )
+        logits = (np.asarray(f)[:, None] + np.asarray(g) - 2 * squared_distances(x, x, 2.0)) / (
+            2 * eps
+        )
+        error = float(np.abs(np.exp(logits).sum(axis=1) - 1 / len(x)).sum())
+        if np.isfinite(error) and error <= 3 * TOL and seconds < best.get("OTT", np.inf):
+            mode = "log" if log_domain else "kernel"
+            best = {"OTT": seconds, "OTT sweeps": int(sweeps), "OTT error": error, "OTT mode": mode}
+    return best
+
+
+def peers() -> list[dict[str, Any]]:
+    rows = []
+    for n, eps in PEERS:
+        x = tokens(n)
+        row: dict[str, Any] = {"n": n, "eps": eps} | ours(x, eps)
+        if (n, eps) in WITHOUT_POT:
+            row["note"] = "POT skipped: over an hour"
+        else:
+            row |= pots(x, eps)
+            row["ratio POT"] = row["POT"] / row["seconds"]
+            if row["POT error"] > 3 * TOL:
+                row["note"] = f"POT stopped at {POT_SWEEPS} sweeps"
+        try:
+            row |= otts(x, eps)
+        except ImportError:
+            row["note"] = "OTT is not installed"
+        if "OTT" in row:
+            row["ratio OTT"] = row["OTT"] / row["seconds"]
+        rows.append(row)
+    return rows
+
+
+def at_scale(n: int, eps: float) -> dict[str, Any]:
+    """One row, and the marginal on a sample of tokens by direct summation."""
+    x = tokens(n)
+    start = time.perf_counter()
+    bridge = self_bridge(x, eps, tol=TOL)
+    middle = time.perf_counter()
+    bridge.barycentric()
+    end = time.perf_counter()
+    peak = report.peak_memory()
+    some = np.random.default_rng(1).choice(n, 100, replace=False)
+    mass = bridge.scaling / n
+    product = np.array(
+        [np.exp(-squared_distances(x[i : i + 1], x, 2 * eps))[0] @ mass for i in some]
+    )
+    return {
+        "n": n,
+        "eps": eps,
+        "kernel": type(bridge.kernel).__name__,
+        "balance": middle - start,
+        "barycentric": end - middle,
+        "sweeps": bridge.n_iter,
+        "residual": bridge.residual,
+        "sampled error": float(np.abs(bridge.scaling[some] * product - 1).mean()),
+        "peak GB": peak / 1e9,
+        "dense GB": 8 * n**2 / 1e9,
+    }
+
+
+def scale() -> tuple[list[dict[str, Any]], dict[str, float]]:
+    rows = [report.apart(__file__, "--one", n, eps) for eps in TEMPERATURES for n in SIZES]
+    exponents = {}
+    for eps in TEMPERATURES:
+        total = {r["n"]: r["balance"] + r["barycentric"] for r in rows if r["eps"] == eps}
+        exponents[str(eps)] = float(np.log10(total[SIZES[2]] / total[SIZES[1]]))
+    return rows, exponents
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n", type=int, default=1000, help="tokens in the plane")
-    parser.add_argument("--eps", type=float, nargs="+", default=[1.0, 0.1, 0.01])
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    x = np.random.default_rng(0).normal(size=(options.n, 2))
-    self_bridge(x, 1.0)  # warm up BLAS
-    print(f"same-marginal bridge, n = {options.n}, d = 2, marginal error {TOL:g}, one process")
-    print(
-        f"{'eps':>6} {'attnflow':>10} {'sweeps':>7} {'error':>9} {'POT':>10} {'sweeps':>7} {'error':>9} {'ratio':>8}"
-    )
-    for eps in options.eps:
-        mine, theirs = ours(x, eps), pots(x, eps)
-        capped = " (capped)" if theirs[1] >= POT_SWEEPS - 10 and theirs[2] > TOL else ""
-        print(
-            f"{eps:>6g} {1e3 * mine[0]:>8.1f}ms {mine[1]:>7} {mine[2]:>9.1e} "
-            f"{theirs[0]:>9.2f}s {theirs[1]:>7} {theirs[2]:>9.1e} {theirs[0] / mine[0]:>7.0f}x{capped}",
-            flush=True,
-        )
+    if options.one:
+        print(json.dumps(at_scale(int(options.one[0]), float(options.one[1]))))
+        return
+    size = {"n": str, "eps": "{:g}".format, "kernel": str}
+    many, exponents = scale()
+    seconds, gigabytes, error = "{:.3f}s".format, "{:.2f}".format, "{:.1e}".format
+    print(f"scale: marginal error {TOL:g}, plane; sampled error is by direct summation")
+    show = {"balance": seconds, "barycentric": seconds, "sweeps": str, "sampled error": error}
+    report.show(many, size | show | {"peak GB": gigabytes, "dense GB": gigabytes})
+    print("exponent in n from 1e5 to 1e6:", {k: round(v, 2) for k, v in exponents.items()})
+    few = peers()
+    print(f"\npeers: marginal error {TOL:g}, plane")
+    show = {"seconds": seconds, "sweeps": str, "error": error}
+    show |= {"POT": seconds, "POT sweeps": str, "ratio POT": "{:.0f}x".format}
+    show |= {"OTT": seconds, "OTT sweeps": str, "OTT mode": str, "ratio OTT": "{:.1f}x".format}
+    report.show(few, size | show | {"note": str})
+    report.store("transport", {"peers": few, "scale": many, "exponents": exponents})
 
 
 if __name__ == "__main__":

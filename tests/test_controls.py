@@ -20,7 +20,13 @@ from attnflow.book.chapters import find_project
 
 PROJECT = find_project()
 #: Parameters that make a chapter's code cheap where its claims do not need the defaults.
-SMALL: dict[str, dict[str, Any]] = {"attention": {"n": 10}}
+SMALL: dict[str, dict[str, Any]] = {
+    "attention": {"n": 10},
+    "bridge_langevin": {"smallest": 0.01},
+    "one_step": {"repeats": 12},
+    "optimal_transport": {"cells": 120},
+    "uniform_convergence": {"T": 0.2, "plane": 20_000, "images": 200},
+}
 for module in sorted((Path(__file__).parent / "sabotage").glob("[a-z]*.py")):
     importlib.import_module(f"sabotage.{module.stem}")
 

@@ -140,10 +140,9 @@ def residuals(x, eps, sweeps):
 
 
 @pytest.mark.parametrize("eps", [1e-3, 1e-2, 0.1, 1.0, 10.0])
-def test_one_sweep_shrinks_the_residual_to_a_third(eps):
+def test_one_sweep_shrinks_the_residual_by_more_than_the_plain_map_can(eps):
     x = np.random.default_rng(0).normal(size=(60, 1))
-    history = residuals(x, eps, 20)
-    late = history[10:]
+    late = residuals(x, eps, 13)[3:]
     assert ((late[6:] / late[:-6]) ** (1 / 6)).max() <= CONTRACTION
 
 
@@ -310,7 +309,7 @@ def test_the_bridge_refuses_a_temperature_that_is_not_positive(eps):
 
 
 def test_the_bridge_refuses_an_unknown_method_and_points_of_another_dimension():
-    with pytest.raises(ValueError, match="method must be one of auto, dense, got 'magic'"):
+    with pytest.raises(ValueError, match="method must be one of auto, dense, fast, got 'magic'"):
         transport.self_bridge([[0.0]], 1.0, method="magic")
     with pytest.raises(ValueError, match=r"points must have 1 columns, got shape \(1, 2\)"):
         transport.self_bridge([[0.0]], 1.0).conditional_mean([[0.0, 1.0]])

@@ -16,13 +16,19 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr
 
 from attnflow import validate
 from attnflow.validate import Array
 
 #: Steps of the safeguarded Newton iteration that inverts a distribution function.
 QUANTILE_STEPS = 200
+
+
+def _logsumexp(terms: Array) -> Array:
+    """log of the sum over the first axis; scipy's general version is ten times slower here."""
+    top = terms.max(axis=0)
+    return top + np.log(np.exp(terms - top).sum(axis=0))
 
 
 class GaussianMixture:
@@ -57,7 +63,7 @@ class GaussianMixture:
 
     def logpdf(self, x: ArrayLike) -> Array:
         """log rho, shape (n,)."""
-        return logsumexp(self._log_terms(self._points(x)), axis=0)
+        return _logsumexp(self._log_terms(self._points(x)))
 
     def pdf(self, x: ArrayLike) -> Array:
         """rho, shape (n,)."""
@@ -79,7 +85,10 @@ class GaussianMixture:
         standard deviation; the error is about 1e-11 of U.
         """
         return np.stack(
-            [self._derivative(lambda y: self.potential(y), x, j, step) for j in range(self.dimension)],
+            [
+                self._derivative(lambda y: self.potential(y), x, j, step)
+                for j in range(self.dimension)
+            ],
             axis=1,
         )
 
@@ -157,14 +166,14 @@ class GaussianMixture:
             new = y - step
             outside = ~((new > low) & (new < high))
             new = np.where(outside, (low + high) / 2, new)
-            if (np.abs(new - y) <= 4e-16 * (1 + np.abs(y))).all():
+            if (np.abs(new - y) <= 1e-14 * (1 + np.abs(y))).all():
                 return new
             y = new
         return y
 
     def _log_tail(self, z: Array, upper: bool) -> Array:
         u = (z - self.means[:, 0, None]) / np.sqrt(self.covs[:, 0])  # (k, n)
-        return logsumexp(np.log(self.weights)[:, None] + log_ndtr(-u if upper else u), axis=0)
+        return _logsumexp(np.log(self.weights)[:, None] + log_ndtr(-u if upper else u))
 
     def _log_terms(self, x: Array) -> Array:
         """log of every weighted component, shape (k, n)."""
@@ -177,7 +186,7 @@ class GaussianMixture:
     def _moments(self, x: Array) -> tuple[Array, Array]:
         """grad log rho (n, d) and its Jacobian (n, d, d)."""
         terms = self._log_terms(x)
-        share = np.exp(terms - logsumexp(terms, axis=0))  # (k, n)
+        share = np.exp(terms - _logsumexp(terms))  # (k, n)
         pull = -np.einsum("kij,knj->kni", self.precisions, x - self.means[:, None, :])  # (k, n, d)
         score = np.einsum("kn,kni->ni", share, pull)
         spread = np.einsum("kn,kni,knj->nij", share, pull, pull)

@@ -168,31 +168,67 @@ def token_player(
         fig.update_yaxes(
             {**axis, "scaleanchor": f"x{column if column > 1 else ''}"}, row=1, col=column
         )
-    play = {
-        "frame": {"duration": 60, "redraw": False},
-        "fromcurrent": True,
-        "transition": {"duration": 0},
-    }
-    jump = {
-        "frame": {"duration": 0, "redraw": False},
-        "mode": "immediate",
-        "transition": {"duration": 0},
-    }
-    steps = [
-        {"args": [[f.name], jump], "label": f"{t:.2f}", "method": "animate"}
-        for f, t in zip(fig.frames, times, strict=True)
-    ]
     fig.update_layout(
         height=370, margin={"l": 30, "r": 10, "t": 36, "b": 20}, showlegend=False,
-        sliders=[{"steps": steps, "x": 0.12, "len": 0.88, "pad": {"t": 22},
-                  "currentvalue": {"prefix": "t = ", "xanchor": "left"},
-                  "tickcolor": GREY, "ticklen": 0, "font": {"color": "rgba(0,0,0,0)", "size": 1},
-                  "currentvalue_font": {"color": GREY, "size": 13}} | {}],
-        updatemenus=[{"type": "buttons", "x": 0.0, "y": 0, "xanchor": "left", "yanchor": "top",
-                      "pad": {"t": 30}, "showactive": False, "bgcolor": "rgba(139,145,154,.15)",
-                      "buttons": [{"label": "▶ play", "method": "animate", "args": [None, play]}]}],
+        **_controls(fig.frames, times),
     )  # fmt: skip
     return show_plotly(fig, name=name, alt=alt, caption=caption)
+
+
+def curve_player(
+    frames: list[Mapping[str, tuple[Array, Array]]], times: Array, *, name: str, alt: str,
+    caption: str, x_range: tuple[float, float], y_range: tuple[float, float],
+) -> Shown:  # fmt: skip
+    """Curves that change in time, with a slider: every frame maps a label to (x, y)."""
+    import plotly.graph_objects as go
+
+    if len(frames) != len(times):
+        raise ValueError(f"frames must match the {len(times)} times, got {len(frames)}")
+    styles = [
+        {"color": GREY, "width": 5},
+        {"color": BLUE, "width": 2},
+        {"color": ORANGE, "width": 2},
+    ]
+
+    def draw(k: int) -> list[Any]:
+        return [
+            go.Scatter(x=np.round(x, 3).tolist(), y=np.round(y, 4).tolist(), mode="lines",
+                       name=label, line=style)
+            for (label, (x, y)), style in zip(frames[k].items(), styles, strict=False)
+        ]  # fmt: skip
+
+    fig = go.Figure(draw(0))
+    fig.frames = [go.Frame(data=draw(k), name=str(k)) for k in range(len(times))]
+    grid = {"zeroline": False, "gridcolor": "rgba(139,145,154,.25)"}
+    fig.update_xaxes(range=list(x_range), **grid)
+    fig.update_yaxes(range=list(y_range), **grid)
+    fig.update_layout(
+        height=340, margin={"l": 40, "r": 10, "t": 20, "b": 20},
+        legend={"x": 0.99, "xanchor": "right", "y": 0.98}, **_controls(fig.frames, times),
+    )  # fmt: skip
+    return show_plotly(fig, name=name, alt=alt, caption=caption)
+
+
+def _controls(frames: Any, times: Array) -> dict[str, Any]:
+    """A slider over the frames, labelled with their times, and a play button."""
+    still = {"duration": 0}
+    jump = {"frame": {"duration": 0, "redraw": False}, "mode": "immediate", "transition": still}
+    play = {"frame": {"duration": 60, "redraw": False}, "fromcurrent": True, "transition": still}
+    steps = [
+        {"args": [[f.name], jump], "label": f"{t:.2f}", "method": "animate"}
+        for f, t in zip(frames, times, strict=True)
+    ]
+    slider = {
+        "steps": steps, "x": 0.12, "len": 0.88, "pad": {"t": 22}, "tickcolor": GREY, "ticklen": 0,
+        "currentvalue": {"prefix": "t = ", "xanchor": "left", "font": {"color": GREY, "size": 13}},
+        "font": {"color": "rgba(0,0,0,0)", "size": 1},
+    }  # fmt: skip
+    button = {
+        "type": "buttons", "x": 0.0, "y": 0, "xanchor": "left", "yanchor": "top", "pad": {"t": 30},
+        "showactive": False, "bgcolor": "rgba(139,145,154,.15)",
+        "buttons": [{"label": "▶ play", "method": "animate", "args": [None, play]}],
+    }  # fmt: skip
+    return {"sliders": [slider], "updatemenus": [button]}
 
 
 def _list(values: Array) -> list[float | None]:

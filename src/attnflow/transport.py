@@ -9,7 +9,9 @@ is :math:`\pi_{ij} = w_i a_i K_{ij} a_j w_j` with *one* scaling *a*. Both margin
 makes the problem easy. The Gaussian kernel is positive semi-definite, so the damped update
 :math:`a \leftarrow a\, r^{-\theta}`, :math:`r = a\, K(a w)`, has a linearisation with spectrum
 in :math:`[1-2\theta, 1-\theta]`: with :math:`\theta = 2/3` errors shrink by 1/3 a sweep at
-*every* temperature, where alternating normalisation slows down like :math:`1/\varepsilon`.
+*every* temperature, where alternating normalisation slows down like :math:`1/\varepsilon`. A
+spectrum that is known to lie in [-1/3, 1/3] invites Chebyshev's momentum, with which errors
+shrink by :math:`3 - 2\sqrt2 = 0.17` a sweep.
 
 For a general score matrix there are two potentials and :func:`sinkhorn` finds them in the log
 domain.
@@ -26,12 +28,17 @@ from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from attnflow import validate
-from attnflow.kernels import DenseKernel, Kernel, squared_distances
+from attnflow.kernels import BLOCK_ENTRIES, DenseKernel, Kernel, squared_distances
+from attnflow.nufft import ACCURACIES, FastKernel, cheaper
 from attnflow.validate import Array
 
-#: The damping that contracts fastest: |1 - theta| = |1 - 2 theta|.
-THETA = 2.0 / 3.0
-
+#: The damping that contracts fastest: |1 - theta| = |1 - 2 theta|, the radius of the spectrum.
+THETA, RADIUS = 2.0 / 3.0, 1.0 / 3.0
+#: The fast kernel's accuracy in units of `tol`: its noise stays below what a sweep can see.
+FAST_SHARE = 0.01
+#: Displacements with more noise than this, in units of sqrt(eps), are summed directly instead;
+#: only tokens with next to no mass have them.
+FAST_NOISE = 1e-3
 
 #: Sweeps before Newton steps begin, and the largest matrix they factor.
 NEWTON_AFTER, NEWTON_SIZE = 20, 2000
@@ -60,10 +67,13 @@ class Bridge(NamedTuple):
 
     def barycentric(self) -> Array:
         """B(x_i) = E[Y | X = x_i] under the plan, shape (n, d)."""
-        out = self.x + self.scaling[:, None] * self.kernel.displacement(self.weights * self.scaling)
-        massless = self.weights == 0
-        if massless.any():
-            out[massless] = self.conditional_mean(self.x[massless])
+        mass = self.weights * self.scaling
+        out = self.x + self.scaling[:, None] * self.kernel.displacement(mass)
+        unsure = self.weights == 0
+        if isinstance(self.kernel, FastKernel):
+            unsure |= self.scaling * mass.sum() * self.kernel.accuracy > FAST_NOISE
+        if unsure.any():
+            out[unsure] = self.conditional_mean(self.x[unsure])
         return out
 
     def conditional_mean(self, points: ArrayLike) -> Array:
@@ -73,8 +83,13 @@ class Bridge(NamedTuple):
             raise ValueError(f"points must have {self.x.shape[1]} columns, got shape {z.shape}")
         live = self.weights > 0
         log_mass = np.log(self.weights[live] * self.scaling[live])
-        logits = log_mass - squared_distances(z, self.x[live], 2.0 * self.eps)  # (m, n)
-        return softmax_rows(logits) @ self.x[live]
+        out = np.empty_like(z)
+        step = max(1, BLOCK_ENTRIES // len(log_mass))
+        for start in range(0, len(z), step):
+            rows = slice(start, start + step)
+            logits = log_mass - squared_distances(z[rows], self.x[live], 2.0 * self.eps)  # (b, n)
+            out[rows] = softmax_rows(logits) @ self.x[live]
+        return out
 
 
 def softmax_rows(logits: Array) -> Array:
@@ -101,8 +116,8 @@ def self_bridge(
 ) -> Bridge:
     """The Schrödinger bridge of the measure sum_i w_i delta(x_i) to itself.
 
-    `tol` bounds the L1 error of the marginal. `method` is "dense" (the kernel matrix is stored)
-    or "auto", which today means dense.
+    `tol` bounds the L1 error of the marginal. `method` is "dense" (the kernel matrix is stored,
+    8 n^2 bytes), "fast" (:mod:`attnflow.nufft`: d <= 3, linear in n) or "auto", the cheaper one.
 
     >>> bridge = self_bridge([[0.0], [1.0], [3.0]], eps=0.5)
     >>> bool(np.allclose(bridge.plan().sum(axis=0), 1 / 3))
@@ -115,21 +130,45 @@ def self_bridge(
     w = validate.weights(weights, len(x))
     tol = validate.positive(tol, "tol")
     max_iter = validate.count(max_iter, "max_iter")
-    validate.choice(method, "method", ("auto", "dense"))
-    kernel = DenseKernel(x, eps)
-    live = w > 0
-    a = np.ones(len(x))
-    n_iter, residual = 0, np.inf
-    while n_iter < max_iter:
-        n_iter += 1
-        r = np.where(live, a * kernel.apply(a * w), 1.0)
-        residual = float(w @ np.abs(r - 1.0))
-        if residual <= tol:
-            break
-        a = a * r**-THETA
+    validate.choice(method, "method", ("auto", "dense", "fast"))
+    kernel = _kernel(x, eps, tol, method)
+    log_a, n_iter, residual = _scale(kernel, w, tol, max_iter)
     if not residual <= tol:
         warnings.warn(_slow("self_bridge", n_iter, residual, tol), NotConverged, stacklevel=2)
-    return Bridge(x, eps, w, np.where(live, a, 0.0), n_iter, residual, residual <= tol, kernel)
+    a = np.where(w > 0, np.exp(log_a), 0.0)
+    return Bridge(x, eps, w, a, n_iter, residual, residual <= tol, kernel)
+
+
+def _kernel(x: Array, eps: float, tol: float, method: str) -> Kernel:
+    accuracy = float(np.clip(FAST_SHARE * tol, *ACCURACIES))
+    if method == "fast" or (method == "auto" and cheaper(x, eps, accuracy)):
+        return FastKernel(x, eps, accuracy)
+    return DenseKernel(x, eps)
+
+
+def _scale(kernel: Kernel, w: Array, tol: float, max_iter: int) -> tuple[Array, int, float]:
+    """log a, the sweeps taken and the residual, by Chebyshev's semi-iteration.
+
+    The first step is the half step, exact where the measure is locally uniform. A sweep after
+    which the residual has grown is followed by one without momentum.
+    """
+    live = w > 0
+    u = before = np.zeros(len(w))  # log a, now and a sweep ago
+    omega, residual = 2.0, np.inf
+    for n_iter in range(1, max_iter + 1):
+        a = np.exp(u)
+        product = np.maximum(kernel.apply(a * w), a * w)  # K_ii = 1, whatever the noise
+        r = np.where(live, a * product, 1.0)
+        last, residual = residual, float(w @ np.abs(r - 1.0))
+        if residual <= tol:
+            break
+        step = np.log(r) * (-0.5 if n_iter == 1 else -THETA)
+        if n_iter <= 2 or residual >= last:
+            omega, before, u = 2.0, u, u + step
+        else:
+            omega = 1.0 / (1.0 - omega * RADIUS**2 / 4.0)
+            before, u = u, before + omega * (u + step - before)
+    return u, n_iter, residual
 
 
 class Potentials(NamedTuple):

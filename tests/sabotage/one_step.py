@@ -1,0 +1,45 @@
+"""Plausible mistakes in the package, one a claim of the chapter `one_step`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnflow import densities, kernels, schemes, transport
+from sabotage import sabotage
+
+
+@sabotage("one_step.gaussian")
+def the_cost_loses_its_half(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(transport, "DenseKernel", lambda x, eps: kernels.DenseKernel(x, eps / 2))
+
+
+@sabotage("one_step.order")
+def the_euler_step_has_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(schemes, "euler_step", lambda x, e, score: x[:, None] + e / 2 * score(x))
+
+
+@sabotage("one_step.constant")
+def the_potential_loses_its_divergence(patch: pytest.MonkeyPatch) -> None:
+    def bare(self: densities.GaussianMixture, x: Any) -> np.ndarray:
+        return (self.score(x) ** 2).sum(axis=1) / 8
+
+    patch.setattr(densities.GaussianMixture, "potential", bare)
+
+
+@sabotage("one_step.score")
+def the_score_is_not_halved(patch: pytest.MonkeyPatch) -> None:
+    honest = densities.GaussianMixture.score
+    patch.setattr(densities.GaussianMixture, "score", lambda self, x: 2 * honest(self, x))
+
+
+@sabotage("one_step.noise")
+def samples_repeat_themselves(patch: pytest.MonkeyPatch) -> None:
+    honest = densities.GaussianMixture.sample
+
+    def few(self: densities.GaussianMixture, n: int, rng: Any) -> np.ndarray:
+        return np.tile(honest(self, 100, rng), (-(-n // 100), 1))[:n]
+
+    patch.setattr(densities.GaussianMixture, "sample", few)

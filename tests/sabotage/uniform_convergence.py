@@ -1,0 +1,87 @@
+"""Plausible mistakes in the package, one a claim of the chapter `uniform_convergence`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnflow import densities, gaussian, images, schemes, transport
+from sabotage import sabotage
+
+
+def _slower(honest: Any) -> Any:
+    """A solver whose cost has lost its factor 1/2."""
+    return lambda x, eps, *args, **options: honest(x, eps / 2, *args, **options)
+
+
+@sabotage("uniform_convergence.gaussian")
+def the_cost_loses_its_half(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(schemes, "self_bridge", _slower(schemes.self_bridge))
+
+
+@sabotage("uniform_convergence.acceleration")
+def laplace_in_place_of_half_laplace(patch: pytest.MonkeyPatch) -> None:
+    honest = densities.GaussianMixture.heat
+    patch.setattr(densities.GaussianMixture, "heat", lambda self, t: honest(self, 2 * t))
+
+
+@sabotage("uniform_convergence.second-order")
+def layers_move_a_tenth_too_far(patch: pytest.MonkeyPatch) -> None:
+    honest = schemes.self_bridge
+
+    def stretched(x: Any, eps: float, *args: Any, **options: Any) -> Any:
+        return honest(x, eps * 1.02, *args, **options)
+
+    patch.setattr(schemes, "self_bridge", stretched)
+
+
+@sabotage("uniform_convergence.first-order")
+def the_carried_score_forgets_the_stretch(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        schemes, "_carried_score", lambda x, log_rho0, h: schemes._derivative(log_rho0, h)
+    )
+
+
+@sabotage("uniform_convergence.constants")
+def the_recursion_has_the_wrong_factor(patch: pytest.MonkeyPatch) -> None:
+    honest = gaussian.recursion
+    patch.setattr(
+        gaussian,
+        "recursion",
+        lambda var0, eps, steps, scheme="bridge": honest(var0, eps, steps, scheme) * (1 + eps**2),
+    )
+
+
+@sabotage("uniform_convergence.sampling")
+def samples_are_quantiles(patch: pytest.MonkeyPatch) -> None:
+    calls: list[float] = []
+
+    def shrinking(*args: Any) -> float:
+        calls.append(1.0)
+        return 1.0 / len(calls) if len(calls) > 1 else 1.0
+
+    honest = transport.w2
+    patch.setattr(
+        transport, "w2", lambda x, y, a=None, b=None: honest(x, y, a, b) * shrinking() ** 2
+    )
+
+
+@sabotage("uniform_convergence.plane")
+def tokens_move_half_as_far(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(transport, "self_bridge", _slower(transport.self_bridge))
+
+
+@sabotage("uniform_convergence.images")
+def images_lie_on_a_line(patch: pytest.MonkeyPatch) -> None:
+    def noise(n: int = 2000, directory: str = "") -> np.ndarray:
+        return 255 * 10 * np.random.default_rng(0).normal(size=(n, 1))
+
+    patch.setattr(images, "fashion_mnist", noise)
+
+
+@sabotage("uniform_convergence.fokker-planck")
+def theta_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    honest = schemes.general_step
+    patch.setattr(schemes, "general_step", lambda x, eps, theta, s: honest(x, eps, 2 * theta, s))
