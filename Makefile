@@ -56,7 +56,7 @@ pages: $(READY)   ## render with warnings as errors, then links and browser
 
 bench: $(READY)   ## ratios to peers, measured in one run, in an environment of its own
 	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
-	VIRTUAL_ENV=$(CURDIR)/.venv-bench $(BIN)/uv pip install --quiet --editable '.[fast,bench]' jax ott-jax
+	VIRTUAL_ENV=$(CURDIR)/.venv-bench $(BIN)/uv pip install --quiet --editable '.[fast,bench]'
 	.venv-bench/bin/python benchmarks/transport.py
 	.venv-bench/bin/python benchmarks/heat.py
 

@@ -27,7 +27,7 @@ def covariance(value: ArrayLike, name: str = "cov") -> Array:
     >>> covariance(4.0)
     array([[4.]])
     """
-    out = validate.array(np.atleast_2d(np.asarray(value, dtype=np.float64)), name, 2)
+    out = validate.array(np.atleast_2d(validate.real(value, name)), name, 2)
     if out.shape[0] != out.shape[1]:
         raise ValueError(f"{name} must be square, got shape {out.shape}")
     if np.abs(out - out.T).max() > 1e-10 * np.abs(out).max():
@@ -123,10 +123,12 @@ def langevin_symmetric_kl(var: float, eps: float) -> float:
     u = validate.positive(eps, "eps") / (2 * validate.positive(var, "var"))
     if u < SERIES_BELOW:
         gap = u**3 / 6 - 3 * u**5 / 40 + 5 * u**7 / 112 - 35 * u**9 / 1152 + 63 * u**11 / 2816
-        rest = u**3 / 6 * (1 + u**2 / 20 * (1 + u**2 / 42 * (1 + u**2 / 72)))  # sinh u - u
-    else:
-        gap, rest = u - np.arcsinh(u), np.sinh(u) - u
-    return float(0.5 * np.exp(-u) * np.expm1(gap) * rest / (u * np.sinh(u)))
+        rest = u / 6 * (1 + u**2 / 20 * (1 + u**2 / 42 * (1 + u**2 / 72)))  # (sinh u - u) / u^2
+        second = rest / (1 + u**2 / 6 * (1 + u**2 / 20 * (1 + u**2 / 42)))
+        return float(0.5 * np.exp(-u) * np.expm1(gap) * second)
+    reciprocal = 2 * np.exp(-u) / -np.expm1(-2 * u)  # 1 / sinh u
+    first = np.exp(-np.arcsinh(u)) - np.exp(-u)
+    return float(0.5 * first * (1 / u - reciprocal))
 
 
 def recursion(var0: float, eps: float, steps: int, scheme: str = "bridge") -> Array:
@@ -156,10 +158,14 @@ def fokker_planck_recursion(var0: float, eps: float, steps: int, theta: float) -
     exists if theta (s - 1) > 0; the layer is x -> (1 - 1/theta) x + (1/theta) B_{sigma,eps}(x).
     """
     eps, steps = validate.positive(eps, "eps"), validate.count(steps, "steps")
+    theta = validate.number(theta, "theta")
     s = [validate.positive(var0, "var0")]
-    if not theta * (s[0] - 1) > 0:
-        raise ValueError(f"theta (var0 - 1) must be > 0, got theta = {theta} and var0 = {var0}")
     for _ in range(steps):
+        if not theta * (s[-1] - 1) > 0:
+            raise ValueError(
+                f"theta (variance - 1) must be > 0 at every layer, got theta = {theta} and a "
+                f"variance of {s[-1]:g}; a smaller eps does not overshoot"
+            )
         surrogate = s[-1] / (theta * (s[-1] - 1))
         u = eps / (2 * surrogate)
         gain = 1 / (np.sqrt(1 + u**2) + u)

@@ -21,6 +21,8 @@ from attnflow.validate import Array
 BLOCK_ENTRIES = 2**22
 #: Above this dimension distances come from one matrix product, if that loses no digits.
 PRODUCT_DIMENSION = 16
+#: Above this many operations (n^2 d) displacements in many dimensions come from a product too.
+PRODUCT_WORK = 5e8
 #: The matrix product loses about |x|^2/eps ulps; beyond this many it is not used.
 PRODUCT_RANGE = 1e4
 
@@ -75,6 +77,8 @@ class DenseKernel:
 
     def displacement(self, v: Array) -> Array:
         x, n = self.x, len(self.x)
+        if x.shape[1] > PRODUCT_DIMENSION and x.shape[1] * n * n > PRODUCT_WORK:
+            return self._displacement_by_products(v)
         out = np.empty_like(x)
         step = max(1, BLOCK_ENTRIES // n)
         for start in range(0, n, step):
@@ -83,3 +87,10 @@ class DenseKernel:
             for k in range(x.shape[1]):
                 out[rows, k] = (mass * (x[None, :, k] - x[rows, None, k])).sum(axis=1)
         return out
+
+    def _displacement_by_products(self, v: Array) -> Array:
+        """In many dimensions, by a matrix product; without the diagonal little is left to cancel."""
+        mass = self.matrix * v  # (n, n)
+        np.fill_diagonal(mass, 0.0)
+        x = self.x - self.x.mean(axis=0)
+        return mass @ x - mass.sum(axis=1)[:, None] * x

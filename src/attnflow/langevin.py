@@ -59,29 +59,36 @@ def grid(
     eps = validate.positive(eps, "eps")
     resolution = validate.positive(resolution, "resolution")
     sigma = _deviations(density)
-    nodes = uniform_nodes(density, min(np.sqrt(eps), sigma.min()) / resolution, half_width)
-    lost = 1 - float(density.cdf(nodes.x[[-1]])[0] - density.cdf(nodes.x[[0]])[0])
-    if lost > 1e-9 or resolution < 2.5:
+    apart = float(np.ptp(density.means[:, 0])) / 2
+    bend = float((sigma**2).min() / max(apart, sigma.min()))  # U turns within this distance
+    if resolution < 2.5:
         warnings.warn(
-            "a grid should reach beyond all but 1e-9 of the mass and have 2.5 nodes per "
-            f"sqrt(eps); this one cuts off {lost:.1e} and has {resolution:g}",
+            f"a grid should have at least 2.5 nodes per sqrt(eps), this one has {resolution:g}",
             GridTooSmall,
             stacklevel=2,
         )
-    return nodes
+    return uniform_nodes(density, min(float(np.sqrt(eps)), bend) / resolution, half_width)
 
 
 def uniform_nodes(density: GaussianMixture, h: float, half_width: float | None = None) -> Grid:
     """Nodes a distance h apart, symmetric about 0, out to `half_width` or far into the tails."""
     far = float(np.max(np.abs(density.means[:, 0]) + REACH * _deviations(density)))
     width = far if half_width is None else validate.positive(half_width, "half_width")
+    h = validate.positive(h, "h")
     n = int(np.ceil(width / h))
     if 2 * n + 1 > MAX_NODES:
         raise ValueError(
             f"eps is too small for this grid: {2 * n + 1} nodes needed, at most {MAX_NODES}"
         )
     x = h * np.arange(-n, n + 1, dtype=np.float64)
-    return Grid(x, float(h), density.pdf(x))
+    lost = 1 - float(density.cdf(x[[-1]])[0] - density.cdf(x[[0]])[0])
+    if lost > 1e-9:
+        warnings.warn(
+            f"a grid should hold all but 1e-9 of the mass, this one cuts off {lost:.1e}",
+            GridTooSmall,
+            stacklevel=3,
+        )
+    return Grid(x, h, density.pdf(x))
 
 
 def _deviations(density: GaussianMixture) -> Array:
@@ -92,6 +99,7 @@ def _deviations(density: GaussianMixture) -> Array:
 
 def langevin_pair(density: GaussianMixture, eps: float, nodes: Grid) -> Array:
     """The joint density of (X_0, X_eps) on the grid, shape (n, n)."""
+    eps = validate.positive(eps, "eps")
     n, h = len(nodes.x), nodes.h
     k = np.subtract.outer(np.arange(n), np.arange(n))
     with np.errstate(divide="ignore"):
@@ -125,7 +133,8 @@ def symmetric_kl(
 
 def divergence(first: Array, second: Array, eps: float, nodes: Grid) -> float:
     """H(first|second) + H(second|first) of two joint densities, over |x - y| <= 6 sqrt(eps)."""
-    near = np.abs(np.subtract.outer(nodes.x, nodes.x)) <= 6 * np.sqrt(eps)
+    width = 6 * np.sqrt(validate.positive(eps, "eps"))
+    near = np.abs(np.subtract.outer(nodes.x, nodes.x)) <= width
     near &= (first > 0) & (second > 0)
     p, q = first[near], second[near]
     return float(((p - q) * (np.log(p) - np.log(q))).sum() * nodes.h**2)
@@ -170,4 +179,6 @@ def fisher_bound(density: GaussianMixture, eps: float) -> FisherBound:
         forces += w * float((force * rho).sum() * nodes.h)
     start = fisher(nodes.rho)
     gap = float(start - fishers)
-    return FisherBound(gap, forces, eps**2 / 2 * float(np.sqrt(max(gap, 0.0) * forces)), start)
+    return FisherBound(
+        gap, float(forces), eps**2 / 2 * float(np.sqrt(max(gap, 0.0) * forces)), start
+    )

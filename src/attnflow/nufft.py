@@ -144,14 +144,14 @@ def cheaper(x: Array, eps: float, accuracy: float = 1e-10) -> bool:
     (True, False, False)
     """
     n, d = x.shape
-    if d > MAX_DIMENSION or not _available():
+    if d > MAX_DIMENSION:
         return False
     modes = math.prod(grid(x, eps, accuracy)[1])
     if not modes <= MAX_MODES:
         return False
     transform = CALL + TOKEN[d - 1] * n + MODE[d - 1] * modes
     fast = PLANS + 2 * PRODUCTS * transform
-    return fast < DENSE_ENTRY * n**2 or 8 * n**2 > DENSE_BYTES
+    return (fast < DENSE_ENTRY * n**2 or 8 * n**2 > DENSE_BYTES) and _available()
 
 
 def _available() -> bool:

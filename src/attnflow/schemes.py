@@ -41,19 +41,22 @@ class Frozen(UserWarning):
 def bridge_step(x: ArrayLike, eps: float, weights: ArrayLike | None = None) -> Array:
     """One layer, x -> 2x - B(x), shape (n, d). Warns where the tokens are frozen.
 
-    In one dimension tokens freeze when sqrt(eps) n rho_max < 0.3; in general when the plan leaves
-    nearly all mass where it is.
+    On the line tokens freeze when sqrt(eps) n rho_max < 0.3; in general when a token has, on
+    average, no other within about sqrt(eps).
 
     >>> bridge_step([[-1.0], [0.0], [1.0]], eps=1.0).ravel().round(4)
     array([-1.3983,  0.    ,  1.3983])
     """
     x = validate.tokens(x)
     bridge = self_bridge(x, eps, weights)
-    stays = float((bridge.weights**2 * bridge.scaling**2).sum())  # the plan's diagonal
-    if len(x) > 1 and stays > 1 - FROZEN_BELOW**2:
+    # On the line a token has n rho sqrt(2 pi eps) others around it, and E rho is about
+    # rho_max / sqrt(2): from the mean number of others follows sqrt(eps) n rho_max.
+    others = len(x) * float(bridge.weights @ bridge.kernel.apply(bridge.weights)) - 1
+    crowd = others / np.sqrt(np.pi)
+    if len(x) > 1 and crowd < FROZEN_BELOW:
         warnings.warn(
-            f"tokens are frozen when sqrt(eps) n rho_max < {FROZEN_BELOW}: here {stays:.0%} of the "
-            "mass is coupled with itself; use more tokens or a larger eps",
+            f"tokens are frozen when sqrt(eps) n rho_max < {FROZEN_BELOW}, here about {crowd:.2g}: "
+            "each is coupled with itself; use more tokens or a larger eps",
             Frozen,
             stacklevel=2,
         )
@@ -73,7 +76,8 @@ def general_step(x: ArrayLike, eps: float, theta: float, surrogate: ArrayLike) -
     rho is the heat flow's layer.
     """
     x = validate.tokens(x)
-    if theta == 0 or not np.isfinite(theta):
+    theta = validate.number(theta, "theta", "a finite number other than 0")
+    if theta == 0:
         raise ValueError(f"theta must be a finite number other than 0, got {theta}")
     mean = self_bridge(x, eps, surrogate).barycentric()
     return x + (mean - x) / theta

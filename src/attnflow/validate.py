@@ -19,7 +19,7 @@ WEIGHT_SUM_SLACK = 1e-8
 
 def array(value: ArrayLike, name: str, ndim: int) -> Array:
     """`value` as a finite float64 array with `ndim` axes."""
-    out = _real(value, name)
+    out = real(value, name)
     if out.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} axes, got shape {out.shape}")
     if not np.isfinite(out).all():
@@ -28,7 +28,7 @@ def array(value: ArrayLike, name: str, ndim: int) -> Array:
     return out
 
 
-def _real(value: Any, name: str, what: str = "an array of real numbers") -> Array:
+def real(value: Any, name: str, what: str = "an array of real numbers") -> Array:
     """`value` as a float64 array; text, complex numbers and ragged lists are refused."""
     try:
         raw = np.asarray(value)
@@ -41,7 +41,7 @@ def _real(value: Any, name: str, what: str = "an array of real numbers") -> Arra
 
 def tokens(x: ArrayLike, name: str = "x") -> Array:
     """Tokens as rows, shape (n, d) with n, d >= 1. A vector is read as n tokens in one dimension."""
-    out = _real(x, name)
+    out = real(x, name)
     out = array(out.reshape(-1, 1) if out.ndim == 1 else out, name, 2)
     if out.size == 0:
         raise ValueError(f"{name} must hold at least one token, got shape {out.shape}")
@@ -64,9 +64,17 @@ def weights(w: ArrayLike | None, n: int, name: str = "weights") -> Array:
 
 def positive(value: Any, name: str) -> float:
     """A finite number > 0."""
-    out = _real(value, name, "a number > 0")
+    out = real(value, name, "a number > 0")
     if out.ndim != 0 or not (np.isfinite(out) and out > 0):
         raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
+    return float(out)
+
+
+def number(value: Any, name: str, what: str = "a finite number") -> float:
+    """A finite number."""
+    out = real(value, name, what)
+    if out.ndim != 0 or not np.isfinite(out):
+        raise ValueError(f"{name} must be {what}, got {value!r}")
     return float(out)
 
 

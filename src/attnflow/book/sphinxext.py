@@ -4,11 +4,13 @@
   the outputs of the notebooks that are being rendered.
 * ``{errata}``: the misprints of the source documents, each with the check that decides it.
 * ``{command}``: a command of this project and what it prints, run while the page is made.
+* ``{measured}``: a table from the results of the benchmarks.
 * MathJax and plotly.js come from installed packages, so no page asks for anything outside.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 from importlib.metadata import files
 from pathlib import Path
@@ -21,6 +23,7 @@ from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from attnflow.book.chapters import find_project
 from attnflow.book.run import checks
 from attnflow.claims import FAILS, HOLDS, OUTSIDE, Check, ledger
 
@@ -147,6 +150,32 @@ class Command(SphinxDirective):
         return [nodes.literal_block(text, text, language="console")]
 
 
+class Measured(_Table):
+    """A section of a result file of the benchmarks as a table: ``{measured} FILE SECTION``.
+
+    The content names the columns to show, one a line; without it all are shown.
+    """
+
+    required_arguments = 2
+    has_content = True
+
+    def lines(self) -> list[str]:
+        path = find_project().root / "benchmarks" / "results" / self.arguments[0]
+        self.env.note_dependency(str(path))
+        section = json.loads(path.read_text("utf-8"))[self.arguments[1]]
+        rows = section if isinstance(section, list) else [section]
+        columns = list(self.content) or list(dict.fromkeys(name for row in rows for name in row))
+        return [
+            f"| {' | '.join(columns)} |",
+            f"|{'---|' * len(columns)}",
+            *(f"| {' | '.join(_cell(row.get(name, '')) for name in columns)} |" for row in rows),
+        ]
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value if value is not None else "")
+
+
 def _evidence(anchor: str, found: dict[str, tuple[Check, str]]) -> str:
     if anchor not in found:
         raise ValueError(f"errata.yml names {anchor}, which no chapter computes")
@@ -200,6 +229,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("ledger", Ledger)
     app.add_directive("errata", Errata)
     app.add_directive("command", Command)
+    app.add_directive("measured", Measured)
     app.connect("builder-inited", _copy_scripts)
     app.connect("html-page-context", _offline, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
