@@ -82,6 +82,12 @@ def images_lie_on_a_line(patch: pytest.MonkeyPatch) -> None:
 
 
 @sabotage("uniform_convergence.fokker-planck")
+def the_exact_flow_runs_twice_as_fast(patch: pytest.MonkeyPatch) -> None:
+    honest = gaussian.ornstein_uhlenbeck
+    patch.setattr(gaussian, "ornstein_uhlenbeck", lambda var0, t: honest(var0, 2 * t))
+
+
+@sabotage("uniform_convergence.general-step")
 def theta_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     honest = schemes.general_step
     patch.setattr(schemes, "general_step", lambda x, eps, theta, s: honest(x, eps, 2 * theta, s))
