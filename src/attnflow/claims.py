@@ -11,6 +11,7 @@ metadata.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Any, NamedTuple
@@ -88,7 +89,7 @@ class Check(NamedTuple):
     def anchor(self) -> str:
         """The id of this row in a rendered page."""
         parts = ["control" if self.is_control else "check", self.id, self.case]
-        return "-".join(p.replace(".", "-").replace(" ", "-") for p in parts if p)
+        return re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(p for p in parts if p)).strip("-")
 
     def _repr_mimebundle_(
         self, include: Any = None, exclude: Any = None
