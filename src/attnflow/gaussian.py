@@ -48,7 +48,7 @@ def bridge_gain(cov: ArrayLike, eps: float) -> Array:
     """C with E[Y | X = x] = C x under the bridge of N(0, cov) to itself.
 
     >>> bridge_gain(1.0, 0.1).round(9)
-    array([[0.951249219]])
+    array([[0.95124922]])
     """
     eps = validate.positive(eps, "eps")
 
@@ -106,7 +106,7 @@ def one_step_w2(cov: ArrayLike, eps: float) -> float:
     """W2 between the bridge and the Euler step: |cov^{1/2} ((I + W^2)^{1/2} - I)|_F.
 
     >>> round(one_step_w2(1.0, 0.1), 12)
-    0.00124921973
+    0.001249219725
     """
     eps = validate.positive(eps, "eps")
     s = np.linalg.eigvalsh(covariance(cov))

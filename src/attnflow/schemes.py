@@ -45,7 +45,7 @@ def bridge_step(x: ArrayLike, eps: float, weights: ArrayLike | None = None) -> A
     average, no other within about sqrt(eps).
 
     >>> bridge_step([[-1.0], [0.0], [1.0]], eps=1.0).ravel().round(4)
-    array([-1.3983,  0.    ,  1.3983])
+    array([-1.4674,  0.    ,  1.4674])
     """
     x = validate.tokens(x)
     bridge = self_bridge(x, eps, weights)
