@@ -306,3 +306,20 @@ def test_unknown_schemes_and_other_dimensions_are_refused():
             f(plane, 0.1, 1.0)
     with pytest.raises(ValueError, match="this needs a density in one dimension, got 2"):
         schemes.score_error(plane, 0.1)
+
+
+# many layers
+
+
+def test_iterating_is_stepping_again_and_again():
+    x = STANDARD.sample(60, np.random.default_rng(0))
+    states = schemes.iterate(x, 0.2, 3)
+    assert states.shape == (4, 60, 1)
+    for before, after in zip(states[:-1], states[1:], strict=True):
+        assert np.abs(schemes.bridge_step(before, 0.2) - after).max() <= ROUNDING
+
+
+@pytest.mark.parametrize("layers", [0, -1, 1.5])
+def test_iterating_needs_a_whole_number_of_layers(layers):
+    with pytest.raises(ValueError, match="layers must be a whole number >= 1"):
+        schemes.iterate([[0.0], [1.0]], 0.1, layers)

@@ -63,6 +63,21 @@ def bridge_step(x: ArrayLike, eps: float, weights: ArrayLike | None = None) -> A
     return 2 * x - bridge.barycentric()
 
 
+def iterate(
+    x: ArrayLike, eps: float, layers: int, weights: ArrayLike | None = None, *, tol: float = 1e-9
+) -> Array:
+    """Tokens through `layers` layers x -> 2x - B(x); all states, shape (layers + 1, n, d).
+
+    >>> iterate([[-1.0], [1.0]], eps=1.0, layers=2)[:, 1, 0].round(3)
+    array([1.   , 1.238, 1.349])
+    """
+    states = [validate.tokens(x)]
+    for _ in range(validate.count(layers, "layers")):
+        bridge = self_bridge(states[-1], eps, weights, tol=tol)
+        states.append(2 * states[-1] - bridge.barycentric())
+    return np.stack(states)
+
+
 def euler_step(x: ArrayLike, eps: float, score: Callable[[Array], Array]) -> Array:
     """The explicit Euler step x -> x - (eps/2) score(x), shape (n, d)."""
     x = validate.tokens(x)
