@@ -173,7 +173,9 @@ class Measured(_Table):
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value if value is not None else "")
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _evidence(anchor: str, found: dict[str, tuple[Check, str]]) -> str:
