@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -315,7 +317,7 @@ def test_iterating_is_stepping_again_and_again():
     x = STANDARD.sample(60, np.random.default_rng(0))
     states = schemes.iterate(x, 0.2, 3)
     assert states.shape == (4, 60, 1)
-    for before, after in zip(states[:-1], states[1:], strict=True):
+    for before, after in itertools.pairwise(states):
         assert np.abs(schemes.bridge_step(before, 0.2) - after).max() <= ROUNDING
 
 
