@@ -70,7 +70,7 @@ def samples_are_quantiles(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("uniform_convergence.plane")
 def tokens_move_half_as_far(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(transport, "self_bridge", _slower(transport.self_bridge))
+    patch.setattr(schemes, "self_bridge", _slower(schemes.self_bridge))
 
 
 @sabotage("uniform_convergence.images")
