@@ -55,17 +55,13 @@ def the_recursion_has_the_wrong_factor(patch: pytest.MonkeyPatch) -> None:
 
 
 @sabotage("uniform_convergence.sampling")
-def samples_are_quantiles(patch: pytest.MonkeyPatch) -> None:
-    calls: list[float] = []
+def the_temperature_enters_with_a_spurious_square(patch: pytest.MonkeyPatch) -> None:
+    honest = transport.self_bridge
 
-    def shrinking(*args: Any) -> float:
-        calls.append(1.0)
-        return 1.0 / len(calls) if len(calls) > 1 else 1.0
+    def hotter(x: Any, eps: float, *args: Any, **options: Any) -> Any:
+        return honest(x, eps + 200 * eps**2, *args, **options)
 
-    honest = transport.w2
-    patch.setattr(
-        transport, "w2", lambda x, y, a=None, b=None: honest(x, y, a, b) * shrinking() ** 2
-    )
+    patch.setattr(transport, "self_bridge", hotter)
 
 
 @sabotage("uniform_convergence.plane")
