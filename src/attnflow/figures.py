@@ -175,6 +175,60 @@ def token_player(
     return show_plotly(fig, name=name, alt=alt, caption=caption)
 
 
+def sphere_player(
+    path: Array, times: Array, *, colour: Array, name: str, alt: str, caption: str
+) -> Shown:
+    """Tokens on the sphere of space, states of shape (m, n, 3), with a slider and a play button.
+
+    The sphere is a faint net that a reader can turn; `colour` gives each token its hue.
+    """
+    import plotly.graph_objects as go
+
+    if path.ndim != 3 or path.shape[2] != 3 or len(path) != len(times):
+        raise ValueError(
+            f"path must be (times, n, 3) with {len(times)} times, got shape {path.shape}"
+        )
+    x = np.round(path, 3)
+    marker = {
+        "size": 6, "color": np.round(colour, 3).tolist(), "colorscale": "Viridis",
+        "line": {"width": 1, "color": GREY},
+    }  # fmt: skip
+
+    def lines(points: Array, width: float, opacity: float) -> Any:
+        a, b, c = (_list(v) for v in points.T)
+        return go.Scatter3d(
+            x=a, y=b, z=c, mode="lines", line={"color": GREY, "width": width}, opacity=opacity,
+            hoverinfo="skip",
+        )  # fmt: skip
+
+    def draw(k: int) -> list[Any]:
+        past = np.full((3 * x.shape[1], 3), np.nan)  # a short tail behind every token
+        past[0::3], past[1::3] = x[max(k - 3, 0)], x[k]
+        a, b, c = (_list(v) for v in x[k].T)
+        dots = go.Scatter3d(x=a, y=b, z=c, mode="markers", marker=marker, hoverinfo="skip")
+        return [lines(past, 3, 0.9), dots]
+
+    a, b = np.meshgrid(np.linspace(0, 2 * np.pi, 41), np.linspace(0, np.pi, 21))
+    ball = np.round([np.sin(b) * np.cos(a), np.sin(b) * np.sin(a), np.cos(b)], 3)
+    veil = go.Surface(
+        x=ball[0].tolist(), y=ball[1].tolist(), z=ball[2].tolist(), opacity=0.25, showscale=False,
+        colorscale=[[0, GREY], [1, GREY]], hoverinfo="skip", lighting={"ambient": 1, "diffuse": 0, "specular": 0},
+        contours={k: {"highlight": False} for k in "xyz"},
+    )
+    fig = go.Figure([*draw(0), lines(_net(), 1.5, 0.4), veil])
+    fig.frames = [go.Frame(data=draw(k), traces=[0, 1], name=str(k)) for k in range(len(times))]
+    hidden = {"visible": False, "range": [-1.05, 1.05]}
+    fig.update_layout(
+        height=480, margin={"l": 10, "r": 10, "t": 0, "b": 20}, showlegend=False,
+        scene={
+            "xaxis": hidden, "yaxis": hidden, "zaxis": hidden, "aspectmode": "cube",
+            "camera": {"eye": {"x": 1.0, "y": 1.0, "z": 0.55}}, "uirevision": "kept",
+        },
+        **_controls(fig.frames, times, redraw=True),
+    )  # fmt: skip
+    return show_plotly(fig, name=name, alt=alt, caption=caption)
+
+
 def curve_player(
     frames: list[Mapping[str, tuple[Array, Array]]], times: Array, *, name: str, alt: str,
     caption: str, x_range: tuple[float, float], y_range: tuple[float, float],
@@ -209,11 +263,14 @@ def curve_player(
     return show_plotly(fig, name=name, alt=alt, caption=caption)
 
 
-def _controls(frames: Any, times: Array) -> dict[str, Any]:
-    """A slider over the frames, labelled with their times, and a play button."""
+def _controls(frames: Any, times: Array, *, redraw: bool = False) -> dict[str, Any]:
+    """A slider over the frames, labelled with their times, and a play button.
+
+    Figures in space follow their frames only if plotly redraws them.
+    """
     still = {"duration": 0}
-    jump = {"frame": {"duration": 0, "redraw": False}, "mode": "immediate", "transition": still}
-    play = {"frame": {"duration": 60, "redraw": False}, "fromcurrent": True, "transition": still}
+    jump = {"frame": {"duration": 0, "redraw": redraw}, "mode": "immediate", "transition": still}
+    play = {"frame": {"duration": 60, "redraw": redraw}, "fromcurrent": True, "transition": still}
     steps = [
         {"args": [[f.name], jump], "label": f"{t:.2f}", "method": "animate"}
         for f, t in zip(frames, times, strict=True)
@@ -229,6 +286,19 @@ def _controls(frames: Any, times: Array) -> dict[str, Any]:
         "buttons": [{"label": "▶ play", "method": "animate", "args": [None, play]}],
     }  # fmt: skip
     return {"sliders": [slider], "updatemenus": [button]}
+
+
+def _net() -> Array:
+    """Meridians and parallels of the unit sphere, as points of lines that NaN parts."""
+    t = np.linspace(0.0, 2 * np.pi, 49)
+    u, v = np.cos(t), np.sin(t)
+    circles = [(u * np.cos(a), u * np.sin(a), v) for a in np.arange(6) * np.pi / 6]
+    circles += [
+        (u * np.cos(a), v * np.cos(a), 0 * t + np.sin(a)) for a in np.arange(-2, 3) * np.pi / 6
+    ]
+    out = np.full((len(circles), len(t) + 1, 3), np.nan)
+    out[:, :-1] = np.swapaxes(circles, 1, 2)
+    return np.round(out.reshape(-1, 3), 3)
 
 
 def _list(values: Array) -> list[float | None]:

@@ -15,6 +15,10 @@ Array = NDArray[np.float64]
 
 #: Weights come from sums of floating-point numbers; this is how far they may miss one.
 WEIGHT_SUM_SLACK = 1e-8
+#: Norms that rounding explains: unit vectors may have been stored in single precision.
+NORM_SLACK = 1e-6
+#: exp(beta) is formed; beyond this it is no number.
+LARGEST_BETA = 700.0
 
 
 def array(value: ArrayLike, name: str, ndim: int) -> Array:
@@ -48,6 +52,21 @@ def tokens(x: ArrayLike, name: str = "x") -> Array:
     return out
 
 
+def on_sphere(x: ArrayLike, name: str = "x") -> Array:
+    """Tokens of norm one, shape (n, d) with d >= 2; rounding in the norms is removed."""
+    out = tokens(x, name)
+    if out.shape[1] < 2:
+        raise ValueError(f"{name} must have at least two columns, got shape {out.shape}")
+    norms = np.linalg.norm(out, axis=1, keepdims=True)
+    worst = int(np.abs(norms - 1.0).argmax())
+    if abs(norms[worst, 0] - 1.0) > NORM_SLACK:
+        raise ValueError(
+            f"{name} must lie on the unit sphere, got a token of norm {norms[worst, 0]:.6g} "
+            f"at row {worst}; divide every row by its norm first"
+        )
+    return out / norms
+
+
 def weights(w: ArrayLike | None, n: int, name: str = "weights") -> Array:
     """Masses of n tokens: non-negative, summing to one. ``None`` means 1/n each."""
     if w is None:
@@ -68,6 +87,32 @@ def positive(value: Any, name: str) -> float:
     if out.ndim != 0 or not (np.isfinite(out) and out > 0):
         raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
     return float(out)
+
+
+def beta(value: Any, name: str = "beta") -> float:
+    """An inverse temperature on the sphere: a number in [0, 700]."""
+    out = number(value, name, "a number >= 0")
+    if not 0 <= out <= LARGEST_BETA:
+        raise ValueError(f"{name} must lie in [0, {LARGEST_BETA:g}], got {value!r}")
+    return out
+
+
+def between_zero_and_one(value: Any, name: str) -> float:
+    """A number strictly between 0 and 1."""
+    out = positive(value, name)
+    if out >= 1:
+        raise ValueError(f"{name} must lie between 0 and 1, got {value!r}")
+    return out
+
+
+def times(values: ArrayLike, start: float = -np.inf) -> Array:
+    """At least two increasing times, none before `start`."""
+    out = array(values, "times", 1)
+    if len(out) < 2 or (np.diff(out) <= 0).any():
+        raise ValueError(f"times must be at least two increasing numbers, got {out}")
+    if out[0] < start:
+        raise ValueError(f"times must start at {start:g} or later, got {out[0]}")
+    return out
 
 
 def number(value: Any, name: str, what: str = "a finite number") -> float:

@@ -1,0 +1,203 @@
+r"""What rescaled tokens tend to: decided from the data, with the margin of the decision.
+
+Geshkovski, Letrouit, Polyanskiy and Rigollet (The emergence of clusters in self-attention
+dynamics, 2023) follow :math:`z = e^{-tV}x` under softmax attention. Depending on V the tokens
+tend to points on the boundary of a polytope or to 0 (V = I), to at most three parallel
+hyperplanes (a simple dominant eigenvalue), or to a polytope times a subspace (V is
+:math:`\lambda I` on F and smaller on a complement G). Nothing here presumes their theorems:
+
+* positions are *clustered* where single linkage has a gap: distances inside groups fall below
+  `tol` of the tokens' size, and distances between groups are at least `GAP` times larger;
+* a polytope asks in addition that every position lies on the boundary of the hull of all, or
+  at 0, to within `tol`;
+* first all coordinates are tried, then the projections on the left eigenvectors of V that
+  belong to its dominant eigenvalue, which are the coordinates on F along G;
+* what is not clustered has diverged, is frozen (at rest, tokens apart) or is undecided.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.linalg import schur
+from scipy.spatial import ConvexHull
+
+from attnflow import validate
+from attnflow.attention import Attention, MultiHead
+from attnflow.flows import Flow, layer_value, rescaled_flow
+from attnflow.validate import Array
+
+__all__ = ["Limit", "dominant", "hull_depth", "leaders", "limit", "rescaled_flow", "support"]
+
+#: Groups must be this much farther apart than they are wide.
+GAP = 10.0
+#: Growth of the largest norm over the second half of the horizon that counts as divergence.
+GROWTH = 10.0
+#: Eigenvalues this close, relative to the spectral radius, are one.
+SAME_EIGENVALUE = 1e-8
+KINDS = (
+    "point", "polytope", "hyperplanes", "polytope x subspace", "divergence", "frozen", "undecided",
+)  # fmt: skip
+
+
+class Limit(NamedTuple):
+    """What the tokens tend to. Distances are relative to the tokens' size."""
+
+    kind: str  #: one of KINDS
+    points: Array  #: (k, f) the distinct positions, in the coordinates z @ basis.T
+    labels: NDArray[np.intp]  #: (n,) which of them each token is at
+    basis: Array  #: (f, d)
+    within: float  #: the largest distance inside a group
+    between: float  #: the smallest distance between groups (inf for one group)
+    depth: (
+        float  #: how far a position other than 0 lies inside the hull of all (0: on its boundary)
+    )
+    growth: float  #: of the largest norm over the second half of the times; nan without times
+    moved: float  #: how far a token went over the last tenth of the times; nan without times
+
+    @property
+    def margin(self) -> float:
+        """How much wider the gaps are than the groups; a decision needs `GAP`."""
+        return self.between / max(self.within, np.finfo(float).tiny)
+
+
+def limit(attention: Attention | MultiHead, z: ArrayLike | Flow, *, tol: float = 1e-3) -> Limit:
+    """Decide what rescaled tokens tend to, from their last state or from a whole flow.
+
+    A state alone can show a point, a polytope, hyperplanes or a polytope times a subspace;
+    divergence and rest are properties of a flow (:func:`rescaled_flow`).
+
+    >>> from attnflow.attention import SoftmaxAttention
+    >>> I = np.eye(2)
+    >>> layer = SoftmaxAttention(I, I, I)
+    >>> z0 = [[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [0.2, 0.1]]
+    >>> found = limit(layer, rescaled_flow(layer, z0, [0.0, 20.0]))
+    >>> found.kind, len(found.points), found.labels[0] == found.labels[3]
+    ('polytope', 3, np.True_)
+    """
+    flow = z if isinstance(z, Flow) else None
+    state = validate.tokens(flow.states[-1] if flow else z, "z")  # type: ignore[arg-type]
+    tol = validate.between_zero_and_one(tol, "tol")
+    if len(state) < 2:
+        raise ValueError(f"z must hold at least two tokens, got {len(state)}")
+    V = layer_value(attention, state.shape[1])
+    if np.linalg.matrix_rank(V) < len(V):
+        raise ValueError(
+            "V must be invertible: where it is singular, a token at rest tells nothing"
+        )
+    start = flow.states[0] if flow else state
+    growth, moved = _motion(flow)
+    everything = np.eye(len(V))
+    for basis in (everything, dominant(V)):
+        y, size = state @ basis.T, np.linalg.norm(start @ basis.T, axis=1).max()
+        found = _groups(y / size, tol) if size > 0 else None
+        if found is None:
+            continue
+        labels, within, between = found
+        points = np.stack([y[labels == k].mean(axis=0) for k in range(labels.max() + 1)])
+        inner = hull_depth(points)[np.linalg.norm(points, axis=1) > tol * size]
+        depth = float(inner.max(initial=0.0) / size)
+        if basis is everything:
+            kind = "point" if len(points) == 1 else "polytope"
+        else:
+            kind = "hyperplanes" if len(basis) == 1 else "polytope x subspace"
+        if kind.startswith("polytope") and depth > tol:
+            continue
+        return Limit(kind, points, labels, basis, within, between, depth, growth, moved)
+    kind = "divergence" if growth >= GROWTH else "frozen" if moved <= tol else "undecided"
+    alone = np.arange(len(state))
+    return Limit(
+        kind, state, alone, everything, float("nan"), float("nan"), float("nan"), growth, moved
+    )
+
+
+def dominant(V: ArrayLike) -> Array:
+    """An orthonormal basis, as rows, of the left eigenspace of the largest real part in V's spectrum.
+
+    >>> np.abs(dominant([[2.0, 1.0], [0.0, 1.0]])).round(4)
+    array([[0.7071, 0.7071]])
+    """
+    V = validate.array(V, "V", 2)
+    if V.shape[0] != V.shape[1]:
+        raise ValueError(f"V must be square, got shape {V.shape}")
+    spectrum = np.linalg.eigvals(V)
+    edge = spectrum.real.max() - SAME_EIGENVALUE * max(np.abs(spectrum).max(), 1e-300)
+    _, vectors, count = schur(V.T, output="real", sort=lambda re, im=0.0: re >= edge)
+    return vectors[:, :count].T
+
+
+def hull_depth(points: ArrayLike) -> Array:
+    """How far each point lies inside the convex hull of all of them; 0 on its boundary.
+
+    Points that span less than the whole space are seen within the space they span.
+
+    >>> hull_depth([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [1.0, 1.0]]).round(6)
+    array([0., 0., 0., 1.])
+    """
+    p = validate.tokens(points, "points")
+    centred = p - p.mean(axis=0)
+    _, sizes, axes = np.linalg.svd(centred, full_matrices=False)
+    rank = int((sizes > 1e-9 * max(sizes.max(initial=0.0), 1e-300)).sum())
+    y = centred @ axes[:rank].T
+    if rank == 0:
+        return np.zeros(len(p))
+    if rank == 1:
+        return np.minimum(y - y.min(), y.max() - y).ravel()
+    facets = ConvexHull(y).equations  # (facets, rank + 1): normal . y + offset <= 0 inside
+    return np.maximum(-(y @ facets[:, :-1].T + facets[:, -1]).max(axis=1), 0.0)
+
+
+def support(states: ArrayLike, directions: ArrayLike) -> Array:
+    """The support function max_i <u, z_i> of the hull of every state (m, n, d), shape (m, q).
+
+    A hull that shrinks has support functions that never grow.
+
+    >>> support([[[1.0, 0.0], [0.0, 2.0]]], [[0.0, 1.0], [-1.0, 0.0]])
+    array([[2., 0.]])
+    """
+    s, u = validate.array(states, "states", 3), validate.tokens(directions, "directions")
+    if s.shape[2] != u.shape[1]:
+        raise ValueError(f"directions must have {s.shape[2]} columns, got shape {u.shape}")
+    return np.einsum("mnd,qd->mnq", s, u).max(axis=1)
+
+
+def leaders(P: ArrayLike, tol: float = 1e-6) -> NDArray[np.intp]:
+    """For every row of an attention matrix the token that takes all of it, or -1.
+
+    >>> leaders([[1.0, 0.0], [0.5, 0.5]])
+    array([ 0, -1])
+    """
+    P = validate.array(P, "P", 2)
+    top = P.argmax(axis=1)
+    return np.where(P.max(axis=1) >= 1 - validate.between_zero_and_one(tol, "tol"), top, -1)
+
+
+def _groups(y: Array, tol: float) -> tuple[NDArray[np.intp], float, float] | None:
+    """Labels, the width of groups and the gap between them; None where there is no clear gap."""
+    heights = linkage(y, "single")[:, 2]  # n - 1 distances at which groups merge, ascending
+    narrow = int((heights <= tol).sum())
+    if narrow == 0:
+        return None
+    # single linkage: heights below the cut hold groups together, those above part them
+    ratio = np.append(heights[1:], np.inf) / np.maximum(heights, np.finfo(float).eps)
+    cut = int(ratio[:narrow].argmax())
+    within, between = float(heights[cut]), float(np.append(heights, np.inf)[cut + 1])
+    if between < GAP * max(within, np.finfo(float).eps):
+        return None
+    labels = fcluster(linkage(y, "single"), within, "distance") - 1
+    return labels, within, between
+
+
+def _motion(flow: Flow | None) -> tuple[float, float]:
+    """Growth over the second half of a flow, and the largest move in its last tenth."""
+    if flow is None:
+        return float("nan"), float("nan")
+    t, radius = flow.times, flow.radius
+    middle = np.searchsorted(t, (t[0] + t[-1]) / 2)
+    late = min(int(np.searchsorted(t, t[-1] - 0.1 * (t[-1] - t[0]))), len(t) - 2)
+    size = max(float(radius[0]), np.finfo(float).tiny)
+    moved = np.linalg.norm(flow.states[-1] - flow.states[late], axis=1).max() / size
+    return float(radius[-1] / max(radius[: middle + 1].max(), np.finfo(float).tiny)), float(moved)

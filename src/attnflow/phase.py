@@ -1,0 +1,115 @@
+r"""How likely two tokens are to have met by time t, over t and beta: the paper's Figure 3.
+
+For n tokens drawn uniformly on the sphere of R^d, the probability that
+:math:`\langle x_1(t), x_2(t)\rangle \ge 1-\delta` is estimated by the share of all pairs,
+averaged over draws (pairs are alike by symmetry). The same draws serve every beta.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from attnflow import validate
+from attnflow.validate import Array
+
+#: The error of a step, in units of delta: what is compared is an inner product with 1 - delta.
+STEP_ERROR = 0.01
+#: Draws that one task takes together.
+BLOCK = 64
+
+
+class PhaseDiagram(NamedTuple):
+    """Probabilities over a grid, with their standard errors over the draws."""
+
+    betas: Array  #: (b,)
+    times: Array  #: (m,)
+    probability: Array  #: (b, m)
+    stderr: Array  #: (b, m)
+    n: int
+    d: int
+    delta: float
+    realisations: int
+    steps: int  #: of the integrator, over all draws and betas
+
+
+def phase_diagram(
+    n: int, d: int, betas: ArrayLike, times: ArrayLike, delta: float = 1e-3,
+    realisations: int = 64, seed: int = 0, *, normalised: bool = True,
+    threads: int | None = None, done: Callable[[int], object] = lambda draws: None,
+) -> PhaseDiagram:  # fmt: skip
+    """The share of pairs with <x_i, x_j> >= 1 - delta at every beta and time, from time 0.
+
+    Draws are spread over `threads` (all cores unless given) and the answer does not depend on
+    how many. `done` is called with the number of trajectories finished.
+
+    >>> diagram = phase_diagram(8, 3, betas=[1.0], times=[0.0, 20.0], realisations=4)
+    >>> diagram.probability
+    array([[0., 1.]])
+    """
+    n, d = validate.count(n, "n", 2), validate.count(d, "d", 2)
+    b, t = validate.array(betas, "betas", 1), validate.times(times, start=0.0)
+    if not len(b):
+        raise ValueError("betas must not be empty, got none")
+    for beta in b:
+        validate.beta(beta, "betas")
+    delta = validate.between_zero_and_one(delta, "delta")
+    realisations = validate.count(realisations, "realisations", 2)
+    seed = validate.count(seed, "seed", 0)
+    workers = cores() if threads is None else validate.count(threads, "threads")
+    clustered = _compiled()
+    starts = range(0, realisations, BLOCK)
+    seeds = np.random.SeedSequence(seed).spawn(len(starts))
+
+    def block(index: int) -> tuple[Array, Array, int]:
+        size = min(BLOCK, realisations - starts[index])
+        rng = np.random.default_rng(seeds[index])
+        x = np.stack([uniform(n, d, rng) for _ in range(size)])  # (size, n, d)
+        gram = d >= n
+        states = x @ x.transpose(0, 2, 1) if gram else x
+        total, squares, steps = np.zeros((len(b), len(t))), np.zeros((len(b), len(t))), 0
+        for row, beta in enumerate(b):
+            shares, taken = clustered(
+                states, gram, float(beta), t, 1 - delta, STEP_ERROR * delta, normalised
+            )
+            total[row], squares[row] = shares.sum(axis=0), (shares**2).sum(axis=0)
+            steps += taken
+            done(size)
+        return total, squares, steps
+
+    with ThreadPoolExecutor(workers) as pool:
+        parts = list(pool.map(block, range(len(starts))))
+    mean = np.sum([p[0] for p in parts], axis=0) / realisations
+    second = np.sum([p[1] for p in parts], axis=0) / realisations
+    spread = np.sqrt(np.maximum(second - mean**2, 0.0) / (realisations - 1))
+    steps = sum(p[2] for p in parts)
+    return PhaseDiagram(b, t, mean, spread, n, d, delta, realisations, steps)
+
+
+def uniform(n: int, d: int, rng: np.random.Generator) -> Array:
+    """n tokens drawn from the uniform measure on the sphere of R^d, shape (n, d)."""
+    x = rng.normal(size=(validate.count(n, "n"), validate.count(d, "d", 2)))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+def _compiled() -> Callable[..., tuple[Array, int]]:
+    try:
+        from attnflow.gram import clustered
+    except ImportError as error:
+        raise ImportError(
+            "phase diagrams are compiled by numba: pip install 'attnflow[fast]'"
+        ) from error
+    return clustered

@@ -1,0 +1,65 @@
+"""Results of runs too long for a chapter, kept with the package: where they are and how made.
+
+`benchmarks/figure3.py` writes the full-scale phase diagrams; the chapter reads them here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attnflow.phase import PhaseDiagram
+
+_FIGURE3 = "figure3.npz"
+
+
+class Figure3(NamedTuple):
+    """The phase diagrams of several dimensions, and what the run recorded of itself."""
+
+    diagrams: dict[int, PhaseDiagram]  #: by dimension
+    made: dict[str, Any]  #: command, seed, seconds, cores, versions
+
+
+def figure3(path: str | Path = "") -> Figure3:
+    """The stored run, or another file of the same form."""
+    source = Path(path) if path else files("attnflow") / "data" / _FIGURE3
+    with source.open("rb") as file, np.load(file) as data:
+        made = json.loads(str(data["made"]))
+        draws, n, delta = made["realisations"], made["n"], made["delta"]
+        diagrams = {
+            int(d): PhaseDiagram(
+                data["betas"], data["times"], data["pairs"][k] / (draws * n * (n - 1) / 2),
+                data["stderr"][k].astype(np.float64), n, int(d), delta, draws,
+                int(data["steps"][k]),
+            )
+            for k, d in enumerate(data["dimensions"])
+        }  # fmt: skip
+    return Figure3(diagrams, made)
+
+
+def save_figure3(path: str | Path, diagrams: dict[int, PhaseDiagram], made: dict[str, Any]) -> None:
+    """Write diagrams on one grid to `path`, whole or not at all."""
+    path = Path(path)
+    first = next(iter(diagrams.values()))
+    pairs = first.realisations * first.n * (first.n - 1) / 2
+    made = {**made, "realisations": first.realisations, "n": first.n, "delta": first.delta}
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
+        try:
+            np.savez_compressed(
+                file, made=json.dumps(made), dimensions=list(diagrams),
+                betas=first.betas, times=first.times, steps=[p.steps for p in diagrams.values()],
+                pairs=np.array([np.rint(p.probability * pairs) for p in diagrams.values()], np.uint32),
+                stderr=np.array([p.stderr for p in diagrams.values()], np.float32),
+            )  # fmt: skip
+            file.close()
+            Path(file.name).chmod(0o644)
+            os.replace(file.name, path)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
