@@ -22,7 +22,7 @@ from scipy.integrate import RK45
 
 from attnflow import phase, stored
 from attnflow.attention import SoftmaxAttention
-from attnflow.flows import rescaled_flow
+from attnflow.rescaled import rescaled_flow
 
 N, BETA, DELTA = 32, 4.0, 1e-3
 TIMES = np.linspace(0.0, 30.0, 61)

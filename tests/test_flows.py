@@ -1,11 +1,13 @@
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 from scipy.optimize import brentq
+from scipy.spatial.distance import pdist
 from scipy.special import exp1
-from tolerances import FLOW, HALVING, ROUNDING
+from tolerances import EXPONENTIAL, FLOW, HALVING, LATE, LONG_FLOW, ROUNDING
 
-from attnflow import flows
+from attnflow import flows, rescaled
 from attnflow.attention import (
     L2Attention,
     MultiHead,
@@ -198,3 +200,531 @@ def test_a_flow_that_blows_up_before_the_last_time_is_reported(x0):
     one = np.eye(1)
     with pytest.raises((ArithmeticError, ValueError), match=r"the flow stopped|must be finite"):
         flows.ode(UnnormalisedAttention(one, one, one), [[x0]], [0.0, 1.0])
+
+
+# what a flow knows of itself
+
+
+def path(seed, m=3, n=5, d=2):
+    states = np.random.default_rng(seed).normal(size=(m, n, d))
+    return flows.Flow(np.arange(float(m)), states)
+
+
+@pytest.mark.parametrize(("m", "n", "d"), [(3, 5, 2), (1, 2, 4), (4, 7, 1), (2, 1, 3)])
+def test_radius_diameter_and_covariances_are_those_of_the_tokens_counted_one_by_one(m, n, d):
+    flow = path(0, m, n, d)
+    for k, x in enumerate(flow.states):
+        radius = max(float(np.sqrt(sum(c * c for c in p))) for p in x)
+        diameter = max(float(np.sqrt(sum((p - q) ** 2))) for p in x for q in x)
+        covariance = sum(np.outer(p - x.mean(0), p - x.mean(0)) for p in x) / n
+        assert abs(flow.radius[k] - radius) <= ROUNDING
+        assert abs(flow.diameter[k] - diameter) <= ROUNDING
+        assert np.abs(flow.covariances[k] - covariance).max() <= ROUNDING
+    assert flow.radius.shape == flow.diameter.shape == (m,)
+    assert flow.covariances.shape == (m, d, d)
+
+
+def test_one_token_has_no_diameter():
+    assert path(0, 2, 1, 3).diameter.tolist() == [0.0, 0.0]
+    assert np.abs(path(0, 2, 1, 3).covariances).max() == 0
+
+
+class Counted:
+    """A layer that counts how often its velocity is asked for."""
+
+    def __init__(self, layer):
+        self.layer, self.calls = layer, 0
+
+    def velocity(self, x, weights=None):
+        self.calls += 1
+        return self.layer.velocity(x, weights)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda layer, x: flows.layers(layer, x, 7),
+        lambda layer, x: flows.sphere_layers(layer, x, 7),
+        lambda layer, x: flows.ode(layer, x, [0.0, 0.5, 1.0]),
+        lambda layer, x: flows.sphere_ode(layer, x, [0.0, 0.5, 1.0]),
+    ],
+    ids=["layers", "sphere_layers", "ode", "sphere_ode"],
+)
+def test_evaluations_says_how_often_the_velocity_was_computed(run):
+    layer = Counted(LAYERS["softmax"])
+    assert run(layer, circle(5)).evaluations == layer.calls > 0
+
+
+def test_a_smaller_tolerance_costs_more_evaluations_and_errs_less():
+    """x' = V x for one token."""
+    x0, errors, costs = np.array([[1.0, -2.0]]), [], []
+    want = x0 @ expm(5 * V).T
+    for rtol in (1e-4, 1e-7, 1e-10):
+        flow = flows.ode(LAYERS["softmax"], x0, [0.0, 5.0], rtol=rtol)
+        errors.append(np.abs(flow.states[-1] - want).max())
+        costs.append(flow.evaluations)
+    assert costs[0] < costs[1] < costs[2]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] <= FLOW
+
+
+# integrate
+
+
+@pytest.mark.parametrize("shape", [(1,), (4,), (2, 3), (2, 1, 3)])
+def test_any_shape_is_integrated_and_time_is_given_to_the_velocity(shape):
+    """x' = -2 t x has the solution exp(t0^2 - t^2) x0."""
+    x0 = np.random.default_rng(1).normal(size=shape)
+    times = np.array([-0.5, 0.0, 1.0, 2.0])
+    flow = flows.integrate(lambda t, x: -2 * t * x, x0, times)
+    want = np.exp(0.25 - times**2).reshape(-1, *[1] * len(shape)) * x0
+    assert flow.states.shape == (4, *shape)
+    assert np.abs(flow.states - want).max() <= FLOW
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-3, 1e6, 1e150])
+def test_errors_are_relative_to_the_size_of_the_start(size):
+    flow = flows.integrate(lambda t, x: -x, np.array([size]), [0.0, 1.0])
+    assert abs(flow.states[-1, 0] / size - np.exp(-1.0)) <= FLOW
+
+
+def test_a_scale_says_how_large_a_state_that_starts_at_zero_becomes():
+    flow = flows.integrate(lambda t, x: 1 - x, np.zeros(2), [0.0, 1.0], scale=1.0)
+    assert np.abs(flow.states[-1] + np.expm1(-1.0)).max() <= FLOW
+
+
+def test_a_field_that_is_refused_at_the_start_is_refused():
+    def field(t, x):
+        raise ValueError("the field has no value here")
+
+    with pytest.raises(ValueError, match="the field has no value here"):
+        flows.integrate(field, np.ones(2), [0.0, 1.0])
+
+
+def test_a_field_with_a_boundary_is_followed_inside():
+    """x' = -x, refused below 0: there end the long trial steps, once x is small."""
+    refused = 0
+
+    def field(t, x):
+        nonlocal refused
+        if x.min() < 0:
+            refused += 1
+            raise ValueError("outside")
+        return -x
+
+    flow = flows.integrate(field, np.ones(2), np.linspace(0, 60, 5))
+    assert refused > 0
+    assert flow.states.min() >= -FLOW
+    assert np.abs(flow.states - np.exp(-flow.times)[:, None]).max() <= FLOW
+
+
+def test_a_flow_that_ends_early_says_when():
+    """x' = x^2 from 1 is 1/(1-t)."""
+    with pytest.raises(ArithmeticError, match=r"the flow stopped after t = 0\.9"):
+        flows.integrate(lambda t, x: x**2, np.ones(1), [0.0, 0.5, 0.9, 1.1])
+
+
+@pytest.mark.parametrize("rtol", [0.0, -1.0, np.nan, "fine", None])
+def test_a_tolerance_that_is_not_positive_is_refused(rtol):
+    for run in (flows.ode, flows.sphere_ode, rescaled.rescaled_flow):
+        with pytest.raises(ValueError, match=r"rtol must be a (finite )?number > 0, got"):
+            run(LAYERS["softmax"], circle(3), [0.0, 1.0], rtol=rtol)
+
+
+# the sphere
+
+
+def circle(n, seed=3):
+    angles = np.random.default_rng(seed).uniform(0, 2 * np.pi, n)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def ball(n, d, seed=0):
+    x = np.random.default_rng(seed).normal(size=(n, d))
+    return x / np.sqrt((x**2).sum(axis=1, keepdims=True))
+
+
+Q3, K3, V3 = np.random.default_rng(5).normal(size=(3, 3, 3))
+SPHERE = {
+    "softmax": lambda Q, K, V: SoftmaxAttention(Q, K, V),
+    "l2": lambda Q, K, V: L2Attention(Q, K, V),
+    "unnormalised": lambda Q, K, V: UnnormalisedAttention(0.5 * Q, K, V),
+    "sinkhorn": lambda Q, K, V: SinkhornAttention(Q, Q, V),
+    "causal softmax": lambda Q, K, V: SoftmaxAttention(Q, K, V, causal=True),
+    "two heads": lambda Q, K, V: MultiHead(
+        [SoftmaxAttention(Q, K, V), L2Attention(K, Q, V @ V)], [np.eye(3), -0.5 * np.eye(3)]
+    ),
+}
+every_sphere = pytest.mark.parametrize("name", SPHERE)
+
+
+def projected(layer, x, w=None):
+    """The velocity less its part along the token, token by token."""
+    v = layer.velocity(x, w)
+    return np.stack([vi - (vi @ xi) * xi for xi, vi in zip(x, v, strict=True)])
+
+
+@every_sphere
+def test_sphere_layers_are_euler_steps_divided_by_their_norms(name):
+    layer = SPHERE[name](Q3, K3, V3)
+    flow = flows.sphere_layers(layer, ball(5, 3), depth=4, time=2.0, weights=W)
+    assert np.abs(flow.times - [0.0, 0.5, 1.0, 1.5, 2.0]).max() <= ROUNDING
+    assert np.abs(flow.states[0] - ball(5, 3)).max() <= ROUNDING
+    assert flow.evaluations == 4
+    for before, after in zip(flow.states[:-1], flow.states[1:], strict=True):
+        for i, moved in enumerate(before + 0.5 * layer.velocity(before, W)):
+            assert np.abs(after[i] - moved / np.sqrt(moved @ moved)).max() <= ROUNDING
+
+
+@every_sphere
+def test_the_flow_on_the_sphere_follows_the_projected_velocity(name):
+    layer, x0 = SPHERE[name](Q3, K3, V3), ball(5, 3)
+    flow = flows.sphere_ode(layer, x0, [0.0, 0.3, 1.5], weights=W)
+    want = solve_ivp(
+        lambda t, y: projected(layer, y.reshape(5, 3), W).ravel(),
+        (0, 1.5),
+        x0.ravel(),
+        t_eval=[0.0, 0.3, 1.5],
+        method="RK45",
+        rtol=1e-11,
+        atol=1e-12,
+    ).y.T.reshape(3, 5, 3)
+    assert flow.times.tolist() == [0.0, 0.3, 1.5]
+    assert np.abs(flow.states - want).max() <= FLOW
+
+
+@every_sphere
+def test_sphere_layers_approach_the_flow_on_the_sphere_at_first_order(name):
+    layer, x0 = SPHERE[name](Q3, K3, V3), ball(5, 3)
+    end = flows.sphere_ode(layer, x0, [0.0, 1.0], weights=W).states[-1]
+    errors = [
+        np.abs(flows.sphere_layers(layer, x0, depth, weights=W).states[-1] - end).max()
+        for depth in (80, 160, 320)
+    ]
+    ratios = np.array(errors[:-1]) / np.array(errors[1:])
+    assert np.abs(ratios - 2).max() <= HALVING
+
+
+@pytest.mark.parametrize("kind", [SoftmaxAttention, L2Attention, SinkhornAttention])
+@pytest.mark.parametrize("causal", [False, True])
+def test_one_token_on_the_sphere_is_the_direction_of_the_matrix_exponential(kind, causal):
+    """x' = V x - <V x, x> x has the solution e^{tV} x0 / |e^{tV} x0|."""
+    times = [0.0, 0.5, 2.0, 10.0]
+    flow = flows.sphere_ode(kind(Q3, Q3, V3, causal), ball(1, 3), times)
+    for t, x in zip(times, flow.states, strict=True):
+        moved = expm(t * V3) @ ball(1, 3)[0]
+        assert np.abs(x[0] - moved / np.linalg.norm(moved)).max() <= FLOW
+
+
+@pytest.mark.parametrize("name", ["softmax", "l2", "causal softmax", "two heads"])
+def test_norms_are_one_to_rounding_after_a_long_time(name):
+    layer, x0 = SPHERE[name](Q3, K3, V3), ball(6, 3)
+    for flow in (
+        flows.sphere_ode(layer, x0, [0.0, 1.0, 100.0], rtol=1e-4),
+        flows.sphere_layers(layer, x0, 300, time=300.0),
+    ):
+        assert np.abs(np.linalg.norm(flow.states, axis=2) - 1).max() <= ROUNDING
+
+
+@every_sphere
+def test_the_flow_turns_with_the_frame(name):
+    R = expm(np.array([[0.0, 1.0, -0.4], [-1.0, 0.0, 2.0], [0.4, -2.0, 0.0]]))
+    x0, times = ball(5, 3), [0.0, 1.0]
+    straight = flows.sphere_ode(SPHERE[name](Q3, K3, V3), x0, times).states
+    turned = SPHERE[name](Q3 @ R.T, K3 @ R.T, R @ V3 @ R.T)
+    if name == "two heads":  # V @ V and W = identity turn by themselves
+        assert np.abs(turned.heads[1].V - R @ V3 @ V3 @ R.T).max() <= EXPONENTIAL
+    assert np.abs(flows.sphere_ode(turned, x0 @ R.T, times).states - straight @ R.T).max() <= FLOW
+
+
+@pytest.mark.parametrize("name", ["softmax", "l2", "unnormalised", "sinkhorn", "two heads"])
+def test_the_order_of_tokens_does_not_matter_without_a_mask(name):
+    layer, x0, order = SPHERE[name](Q3, K3, V3), ball(5, 3), [3, 1, 4, 0, 2]
+    for run in (flows.ode, flows.sphere_ode):
+        straight = run(layer, x0, [0.0, 1.0], weights=W).states
+        mixed = run(layer, x0[order], [0.0, 1.0], weights=W[order]).states
+        assert np.abs(mixed - straight[:, order]).max() <= FLOW
+
+
+def test_two_equal_tokens_are_one_token_of_twice_the_mass():
+    layer, x0 = SPHERE["softmax"](Q3, K3, V3), ball(4, 3)
+    twice = flows.sphere_ode(layer, x0[[0, 0, 1, 2, 3]], [0.0, 2.0]).states[-1]
+    once = flows.sphere_ode(layer, x0, [0.0, 2.0], weights=[0.4, 0.2, 0.2, 0.2]).states[-1]
+    assert np.abs(twice[1:] - once).max() <= FLOW
+    assert np.abs(twice[0] - twice[1]).max() <= FLOW
+
+
+@pytest.mark.parametrize("kind", [SoftmaxAttention, L2Attention, UnnormalisedAttention])
+def test_the_first_token_stays_under_a_causal_mask(kind):
+    layer, x0 = kind(Q3, K3, np.eye(3), causal=True), ball(5, 3)
+    for flow in (
+        flows.sphere_ode(layer, x0, [0.0, 1.0, 10.0]),
+        flows.sphere_layers(layer, x0, 20, time=10.0),
+    ):
+        assert np.abs(flow.states[:, 0] - x0[0]).max() <= ROUNDING
+
+
+def test_a_causal_flow_on_the_sphere_does_not_depend_on_the_future():
+    layer, x0 = SPHERE["causal softmax"](Q3, K3, V3), ball(6, 3)
+    whole = flows.sphere_ode(layer, x0, [0.0, 3.0]).states[:, :4]
+    assert np.abs(whole - flows.sphere_ode(layer, x0[:4], [0.0, 3.0]).states).max() <= FLOW
+
+
+def test_under_a_causal_mask_all_tokens_join_the_first():
+    layer, x0 = SoftmaxAttention(np.eye(3), np.eye(3), np.eye(3), causal=True), ball(6, 3)
+    flow = flows.sphere_ode(layer, x0, [0.0, 400.0])
+    assert np.abs(flow.states[-1] - x0[0]).max() <= LONG_FLOW
+
+
+def test_tokens_that_repel_each_other_end_opposite_and_stay():
+    """Off the sphere their radial velocity would drive them away from it, like e^{150} by then."""
+    x0, layer = np.array([[1.0, 0.0], [0.6, 0.8]]), SoftmaxAttention(ID, ID, -ID)
+    across = (x0[0] - x0[1]) / np.linalg.norm(x0[0] - x0[1])
+    states = flows.sphere_ode(layer, x0, [0.0, 100.0, 150.0]).states
+    assert np.abs(states[1:] - [across, -across]).max() <= LONG_FLOW
+
+
+def test_a_layer_that_sends_a_token_to_zero_is_refused():
+    layer = SoftmaxAttention(ID, ID, -ID)
+    with pytest.raises(ValueError, match="a zero vector has no direction on the sphere"):
+        flows.sphere_layers(layer, [[1.0, 0.0]], depth=1)
+
+
+@pytest.mark.parametrize(
+    ("x0", "message"),
+    [
+        (
+            [[1.0, 0.0], [0.0, 2.0]],
+            "x0 must lie on the unit sphere, got a token of norm 2 at row 1",
+        ),
+        (
+            [[0.0, 0.0], [0.0, 1.0]],
+            "x0 must lie on the unit sphere, got a token of norm 0 at row 0",
+        ),
+        ([[1.0], [-1.0]], r"x0 must have at least two columns, got shape \(2, 1\)"),
+        ([1.0, 0.0], r"x0 must have at least two columns, got shape \(2, 1\)"),
+        ([[np.nan, 0.0]], "x0 must be finite, got nan"),
+        (np.empty((0, 2)), "x0 must hold at least one token"),
+        ("tokens", "x0 must be an array of real numbers"),
+        ([[0.6, 0.8, 0.0]], "must have 2 columns, got shape"),
+    ],
+)
+def test_the_sphere_refuses_what_does_not_lie_on_it(x0, message):
+    with pytest.raises(ValueError, match=message):
+        flows.sphere_layers(LAYERS["softmax"], x0, 3)
+    with pytest.raises(ValueError, match=message):
+        flows.sphere_ode(LAYERS["softmax"], x0, [0.0, 1.0])
+
+
+@pytest.mark.parametrize("p", [1, 3])
+def test_a_layer_whose_velocities_live_elsewhere_cannot_move_tokens_on_the_sphere(p):
+    layer = SoftmaxAttention(ID, ID, np.ones((p, 2)))
+    with pytest.raises(ValueError, match="velocities must have the tokens' shape"):
+        flows.sphere_layers(layer, circle(4), 2)
+    with pytest.raises(ValueError, match="velocities must have the tokens' shape"):
+        flows.sphere_ode(layer, circle(4), [0.0, 1.0])
+
+
+def test_sphere_functions_refuse_times_depths_and_weights_as_the_others_do():
+    with pytest.raises(ValueError, match="times must be at least two increasing numbers, got"):
+        flows.sphere_ode(LAYERS["softmax"], circle(5), [1.0, 0.0])
+    with pytest.raises(ValueError, match="depth must be a whole number >= 1, got 0"):
+        flows.sphere_layers(LAYERS["softmax"], circle(5), 0)
+    with pytest.raises(ValueError, match=r"time must be a finite number > 0, got -1"):
+        flows.sphere_layers(LAYERS["softmax"], circle(5), 3, time=-1.0)
+    for w in ([0.5] * 5, [1.0], [1.2, -0.2, 0.0, 0.0, 0.0]):
+        with pytest.raises(ValueError, match="weights must"):
+            flows.sphere_layers(LAYERS["softmax"], circle(5), 3, weights=w)
+        with pytest.raises(ValueError, match="weights must"):
+            flows.sphere_ode(LAYERS["softmax"], circle(5), [0.0, 1.0], weights=w)
+
+
+# rescaled tokens
+
+TILTED = np.array([[0.6, 0.8], [-0.3, 0.2]])
+TALL = np.array([[1.0, 0.5], [0.0, 0.3]])
+SHEARED = np.array([[0.1, -0.5], [0.4, 0.3]])
+RESCALED = {
+    **LAYERS,
+    "softmax, growing": SoftmaxAttention(Q, K, TILTED),
+    "causal softmax, growing": SoftmaxAttention(Q, K, TILTED, causal=True),
+    "l2, growing": L2Attention(Q, K, TILTED),
+    "sinkhorn, growing": SinkhornAttention(Q, Q, TILTED),
+    "unnormalised, growing": UnnormalisedAttention(0.3 * Q, K, TILTED),
+    "heads whose V do not commute": MultiHead(
+        [SoftmaxAttention(Q, K, TILTED), L2Attention(K, Q, SHEARED)], [ID, SHEARED]
+    ),
+    "heads of one dimension": MultiHead(
+        [SoftmaxAttention(Q, K, TILTED[:1]), SoftmaxAttention(K, Q, SHEARED[1:])],
+        [[[1.0], [0.5]], [[0.3], [-1.0]]],
+    ),
+    "one head": MultiHead([SoftmaxAttention(Q, K, TILTED)], [SHEARED]),
+}
+
+
+def value(layer):
+    if isinstance(layer, MultiHead):
+        return sum(w @ head.V for w, head in zip(layer.W, layer.heads, strict=True))
+    return layer.V
+
+
+@pytest.mark.parametrize("name", RESCALED)
+@pytest.mark.parametrize("weights", [None, W])
+def test_rescaled_tokens_are_the_tokens_seen_through_the_inverse_exponential(name, weights):
+    layer, times = RESCALED[name], np.array([0.0, 0.4, 1.5])
+    x = flows.ode(layer, X0, times, weights=weights).states
+    z = rescaled.rescaled_flow(layer, X0, times, weights=weights, rtol=1e-10)
+    for k, t in enumerate(times):
+        assert np.abs(z.states[k] - x[k] @ expm(-t * value(layer)).T).max() <= FLOW
+
+
+@pytest.mark.parametrize(
+    "name", ["softmax, growing", "sinkhorn, growing", "heads whose V do not commute"]
+)
+def test_a_rescaled_flow_in_two_pieces_is_the_flow_in_one(name):
+    """The second piece starts at its own time, with the rescaled tokens of that time."""
+    layer = RESCALED[name]
+    once = rescaled.rescaled_flow(layer, X0, [0.0, 0.7, 2.0], rtol=1e-10).states
+    again = rescaled.rescaled_flow(layer, once[1], [0.7, 2.0], rtol=1e-10).states
+    assert np.abs(again - once[1:]).max() <= FLOW
+
+
+@pytest.mark.parametrize("a", [1.0, 2.5])
+@pytest.mark.parametrize("kind", [SoftmaxAttention, L2Attention, SinkhornAttention])
+def test_rescaled_tokens_stay_finite_where_tokens_would_overflow(kind, a):
+    """At t = 100 tokens have norm 1e43 or 1e108, and scores have twice as many digits."""
+    layer = kind(ID, ID, a * ID)
+    flow = rescaled.rescaled_flow(layer, X0, [0.0, 1.0, 10.0, 100.0, 130.0])
+    assert np.isfinite(flow.states).all()
+    assert flow.radius.max() <= flow.radius[0] * (1 + FLOW)
+
+
+def test_rescaled_tokens_of_a_matrix_with_several_exponents_stay_finite():
+    for layer in (
+        SoftmaxAttention(ID, ID, TALL),
+        SoftmaxAttention(ID, ID, TALL, causal=True),
+        MultiHead([SoftmaxAttention(ID, ID, 0.5 * ID), L2Attention(ID, ID, 0.5 * ID)]),
+    ):
+        assert np.isfinite(rescaled.rescaled_flow(layer, X0, [0.0, 20.0, 100.0, 150.0]).states).all()
+
+
+def test_the_hull_of_rescaled_tokens_shrinks_where_v_is_the_identity():
+    """z_i' = sum_j P_ij z_j - z_i points into the hull: no support function grows."""
+    flow = rescaled.rescaled_flow(SoftmaxAttention(Q, K, ID), X0, np.linspace(0, 10, 21), rtol=1e-10)
+    angles = np.linspace(0, 2 * np.pi, 60)
+    directions = np.stack([np.cos(angles), np.sin(angles)])
+    support = (flow.states @ directions).max(axis=1)  # (times, directions)
+    assert np.diff(support, axis=0).max() <= FLOW
+    assert np.diff(flow.diameter).max() <= FLOW
+
+
+def test_rescaled_tokens_on_the_line_end_in_the_two_outermost():
+    """With V = Q = K = 1 every token follows the outermost of its sign."""
+    one = np.eye(1)
+    z0 = np.array([[-1.0], [-0.4], [0.5], [1.2]])
+    end = rescaled.rescaled_flow(SoftmaxAttention(one, one, one), z0, [0.0, 60.0]).states[-1, :, 0]
+    assert abs(end[0] - end[1]) <= LATE
+    assert abs(end[2] - end[3]) <= LATE
+    assert end[0] < -0.5 < 0.5 < end[3]
+
+
+def test_the_mean_of_rescaled_tokens_is_conserved_by_sinkhorn_attention():
+    layer = SinkhornAttention(Q, K, TILTED)
+    flow = rescaled.rescaled_flow(layer, X0, [0.0, 1.0, 2.0], weights=W, rtol=1e-10)
+    assert np.abs(W @ flow.states - W @ X0).max() <= FLOW
+
+
+def test_rescaled_sinkhorn_tokens_freeze():
+    """The matrix tends to the identity, so that z' = V(Pz - z) tends to nothing."""
+    z0 = np.array([[2.0, 0.0], [0.0, 2.0], [-2.0, 0.5], [-0.5, -2.0]])
+    states = rescaled.rescaled_flow(SinkhornAttention(ID, ID, ID), z0, [0.0, 20.0, 100.0]).states
+    assert np.abs(states[2] - states[1]).max() <= FLOW
+    assert pdist(states[2]).min() > 1
+
+
+@pytest.mark.parametrize(
+    ("V", "Q", "z0"),
+    [
+        # e^{tV} z turns once in 200 units of time, and <Q., Q.> sees its first coordinate best
+        ([[1.0, 0.03], [-0.03, 1.0]], np.diag([1.0, 0.1]), [[2.3, 2.7], [0.4, 3.8], [-2.1, 1.2]]),
+        # the first coordinate outgrows the second by e^{t/20}: token 2 follows token 1 from t = 67
+        (np.diag([1.0, 0.95]), ID, [[0.1, 1.0], [0.05, -1.0]]),
+    ],
+    ids=["V turns", "V has two exponents"],
+)
+def test_leaders_may_change_late(V, Q, z0):
+    V, z0 = np.array(V), np.array(z0)
+
+    def field(t, y):
+        z = y.reshape(z0.shape)
+        at = z @ expm(t * V).T @ Q.T
+        scores = at @ at.T
+        P = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return ((P @ z / P.sum(axis=1, keepdims=True) - z) @ V.T).ravel()
+
+    times = [0.0, 20.0, 40.0, 80.0]
+    want = solve_ivp(field, (0, 80), z0.ravel(), t_eval=times, rtol=1e-8, atol=1e-9).y.T
+    got = rescaled.rescaled_flow(SoftmaxAttention(Q, Q, V), z0, times).states
+    assert np.abs(got.reshape(4, -1) - want).max() <= LATE
+
+
+@pytest.mark.parametrize("first", [0.0, 29.9, 30.0, 45.0])
+def test_a_late_rescaled_flow_has_a_state_for_every_time(first):
+    """Around lambda t = 30, from where tokens of one cluster differ by rounding."""
+    z0, layer = np.array([[1.0, 0.3], [-0.7, 0.5], [0.2, -1.0]]), SoftmaxAttention(ID, ID, TALL)
+    times = np.array([first, *(t for t in (30.0, 30.5, 60.0) if t > first)])
+    flow = rescaled.rescaled_flow(layer, z0, times)
+    assert flow.times.tolist() == times.tolist()
+    assert flow.states.shape == (len(times), 3, 2)
+    assert (flow.states[0] == z0).all()
+    for k, t in enumerate(times[1:], 1):
+        alone = rescaled.rescaled_flow(layer, z0, [first, t])
+        assert (alone.states[0] == z0).all()
+        assert np.abs(alone.states[-1] - flow.states[k]).max() <= LATE
+
+
+def test_a_rescaled_flow_that_overflows_says_where_it_stopped():
+    layer = SoftmaxAttention(ID, ID, 50 * ID)
+    with pytest.raises(ArithmeticError, match="the flow stopped after t = "):
+        rescaled.rescaled_flow(layer, X0, [0.0, 1.0, 100.0])
+
+
+@pytest.mark.parametrize(
+    ("layer", "z0"),
+    [
+        (SoftmaxAttention(ID, ID, np.ones((1, 2))), X0),
+        (SoftmaxAttention(ID, ID, np.ones((3, 2))), X0),
+        (MultiHead([SoftmaxAttention(ID, ID, ID)], [np.ones((3, 2))]), X0),
+        (SoftmaxAttention(ID, ID, ID), np.ones((4, 3))),
+    ],
+)
+def test_rescaled_tokens_need_a_square_matrix_v(layer, z0):
+    with pytest.raises(ValueError, match=r"V must be square, .* got shape \(\d, \d\)"):
+        rescaled.rescaled_flow(layer, z0, [0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([-1.0, 1.0], "times must start at 0 or later, got -1"),
+        ([1.0, 0.5], "times must be at least two increasing numbers"),
+        ([0.0], "times must be at least two increasing numbers"),
+        ([0.0, np.inf], "times must be finite, got inf"),
+    ],
+)
+def test_rescaled_flows_refuse_times_before_zero_or_out_of_order(times, message):
+    with pytest.raises(ValueError, match=message):
+        rescaled.rescaled_flow(LAYERS["softmax"], X0, times)
+
+
+@pytest.mark.parametrize(
+    ("z0", "message"),
+    [
+        ([[np.nan, 0.0]], "z0 must be finite, got nan"),
+        (np.empty((0, 2)), "z0 must hold at least one token"),
+        ("tokens", "z0 must be an array of real numbers"),
+    ],
+)
+def test_rescaled_flows_refuse_what_are_not_tokens(z0, message):
+    with pytest.raises(ValueError, match=message):
+        rescaled.rescaled_flow(LAYERS["softmax"], z0, [0.0, 1.0])

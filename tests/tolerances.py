@@ -101,3 +101,42 @@ BAND = 1e-4
 
 #: Differences of order eight at step 2 sqrt(0.05) of logarithms that are nearly parabolas.
 MOVING_GRID = 1e-9
+
+#: Quadratures asked for a relative 1e-12, of integrands whose exponents (up to 700) round at 1e-16.
+QUADRATURE = 1e-11
+
+#: Inner products and lengths after a flow at rtol 1e-10 that spreads errors by at most a hundred.
+LONG_FLOW = 1e-7
+
+#: A phase diagram errs by 0.01 delta per step: five steps' worth, in units of delta.
+STEPS_OF_DELTA = 0.05
+
+#: The Taylor polynomial's first omitted term at 1/4: (1/4)^10/10!; squarings double it.
+TAYLOR = 3e-13
+
+#: The root of a variance that is a difference of numbers rounded at 1e-16.
+ROOT_OF_VARIANCE = 1e-8
+
+#: Unit roundoff of single precision.
+SINGLE = 6e-8
+
+#: A method of order p has error ratio 2^p at half the step; its logarithm at steps of 0.1 misses p by this.
+ORDER = 0.5
+
+#: At rtol 1e-8 with attention that switches in a jump, which costs a hundred short steps, twice.
+LATE = 1e-5
+
+#: HiGHS meets its constraints to 1e-7, and stretches here are of order one.
+LINEAR_PROGRAMME = 1e-6
+
+#: A number quoted to eight digits errs by half a unit of the eighth, here 5e-9 of 0.43839941.
+EIGHT_DIGITS = 1.2e-8
+
+#: Blow-up is extrapolated from growth by 1e10; the flow before it is integrated at rtol 1e-10.
+BLOW_UP = 1e-8
+
+#: Twenty Gauss-Hermite nodes a coordinate for kernels with exponents of order one.
+HERMITE = 1e-7
+
+#: The mean of a smooth function at +h and -h misses by h^2 = 1e-8 times its curvature, up to 100.
+NEAR_SINGULAR = 1e-6

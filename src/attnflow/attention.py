@@ -48,7 +48,7 @@ class Attention:
         """P, shape (n, n): row i says how token i averages the others."""
         x, w = self._measure(x, weights)
         if not self.causal:
-            return self._rows(x, x, w)
+            return self.rows(x, x, w)
         if w[0] == 0:
             raise ValueError("causal attention needs a positive weight on the first token, got 0")
         return self._causal_rows(x, w)
@@ -65,7 +65,7 @@ class Attention:
         x, w = self._measure(x, weights)
         z = validate.tokens(points, "points")
         self._dimension(z, "points")
-        return self._send(self._rows(z, x, w), x)
+        return self._send(self.rows(z, x, w), x)
 
     def _send(self, P: Array, x: Array) -> Array:
         """P x V^T."""
@@ -77,8 +77,8 @@ class Attention:
         with np.errstate(over="ignore", invalid="ignore"):
             return _finite((z @ self.Q.T) @ (x @ self.K.T).T, "scores")
 
-    def _rows(self, z: Array, x: Array, w: Array) -> Array:
-        """P from points z to tokens x."""
+    def rows(self, z: Array, x: Array, w: Array) -> Array:
+        """P from points z to the measure of tokens x with weights w; arguments are not checked."""
         raise TypeError("choose a kind of attention: softmax, L2, Sinkhorn or unnormalised")
 
     def _causal_rows(self, x: Array, w: Array) -> Array:
@@ -86,7 +86,7 @@ class Attention:
         out = np.zeros((len(x), len(x)))
         for i in range(1, len(x) + 1):
             head = slice(0, i)
-            out[i - 1, head] = self._rows(x[head], x[head], w[head] / w[head].sum())[-1]
+            out[i - 1, head] = self.rows(x[head], x[head], w[head] / w[head].sum())[-1]
         return out
 
     def _measure(self, x: ArrayLike, weights: ArrayLike | None) -> tuple[Array, Array]:
@@ -102,7 +102,7 @@ class Attention:
 class _RowNormalised(Attention):
     """Rows proportional to w_j exp(score), dividing by the row sum."""
 
-    def _rows(self, z: Array, x: Array, w: Array) -> Array:
+    def rows(self, z: Array, x: Array, w: Array) -> Array:
         return softmax_rows(self.scores(z, x) + _log(w))
 
     def _causal_rows(self, x: Array, w: Array) -> Array:
@@ -145,7 +145,7 @@ class UnnormalisedAttention(Attention):
            [0.5   , 1.3591]])
     """
 
-    def _rows(self, z: Array, x: Array, w: Array) -> Array:
+    def rows(self, z: Array, x: Array, w: Array) -> Array:
         return _exp(self.scores(z, x)) * w
 
     def _causal_rows(self, x: Array, w: Array) -> Array:
@@ -185,7 +185,7 @@ class SinkhornAttention(Attention):
         with np.errstate(over="ignore", invalid="ignore"):
             self.root = _psd_root(_finite(self.Q.T @ self.K, "entries of Q^T K"))
 
-    def _rows(self, z: Array, x: Array, w: Array) -> Array:
+    def rows(self, z: Array, x: Array, w: Array) -> Array:
         if self.root is not None:
             at, y = z @ self.root, x @ self.root
             bridge = self_bridge(y, self.eps, w, tol=self.tol)

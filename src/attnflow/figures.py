@@ -180,7 +180,8 @@ def sphere_player(
 ) -> Shown:
     """Tokens on the sphere of space, states of shape (m, n, 3), with a slider and a play button.
 
-    The sphere is a faint net that a reader can turn; `colour` gives each token its hue.
+    The sphere is a net that a reader can turn, with a veil that dims the tokens behind it;
+    `colour` gives each token its hue.
     """
     import plotly.graph_objects as go
 
@@ -208,13 +209,12 @@ def sphere_player(
         dots = go.Scatter3d(x=a, y=b, z=c, mode="markers", marker=marker, hoverinfo="skip")
         return [lines(past, 3, 0.9), dots]
 
-    a, b = np.meshgrid(np.linspace(0, 2 * np.pi, 41), np.linspace(0, np.pi, 21))
-    ball = np.round([np.sin(b) * np.cos(a), np.sin(b) * np.sin(a), np.cos(b)], 3)
+    ball = dict(zip("xyz", (v.tolist() for v in _ball(0.97)), strict=True))
     veil = go.Surface(
-        x=ball[0].tolist(), y=ball[1].tolist(), z=ball[2].tolist(), opacity=0.25, showscale=False,
-        colorscale=[[0, GREY], [1, GREY]], hoverinfo="skip", lighting={"ambient": 1, "diffuse": 0, "specular": 0},
-        contours={k: {"highlight": False} for k in "xyz"},
-    )
+        **ball, opacity=0.22, showscale=False, colorscale=[[0, GREY], [1, GREY]],
+        lighting={"ambient": 1, "diffuse": 0, "specular": 0}, hoverinfo="skip",
+        contours={axis: {"highlight": False} for axis in "xyz"},
+    )  # fmt: skip
     fig = go.Figure([*draw(0), lines(_net(), 1.5, 0.4), veil])
     fig.frames = [go.Frame(data=draw(k), traces=[0, 1], name=str(k)) for k in range(len(times))]
     hidden = {"visible": False, "range": [-1.05, 1.05]}
@@ -299,6 +299,13 @@ def _net() -> Array:
     out = np.full((len(circles), len(t) + 1, 3), np.nan)
     out[:, :-1] = np.swapaxes(circles, 1, 2)
     return np.round(out.reshape(-1, 3), 3)
+
+
+def _ball(radius: float) -> Array:
+    """The coordinates of a sphere over a grid of angles, shape (3, 21, 41)."""
+    a, b = np.meshgrid(np.linspace(0.0, 2 * np.pi, 41), np.linspace(0.0, np.pi, 21))
+    flat = radius * np.sin(b)
+    return np.round([flat * np.cos(a), flat * np.sin(a), radius * np.cos(b)], 3)
 
 
 def _list(values: Array) -> list[float | None]:

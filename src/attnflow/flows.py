@@ -1,14 +1,10 @@
 r"""Layers as time: L residual layers with step T/L, and the equation they discretise.
 
 One layer moves every token by :math:`x_i \mapsto x_i + \frac{T}{L}\,\Gamma(x_i)`, which is the
-explicit Euler step of :math:`\dot x_i = \Gamma(x_i)`. Three frames:
-
-* space: :func:`layers` and :func:`ode`;
-* the sphere: layer normalisation after every layer, :math:`\dot x_i = P_{x_i}\Gamma(x_i)` with
-  :math:`P_x = I - xx^\top`: :func:`sphere_layers` and :func:`sphere_ode`;
-* rescaled tokens :math:`z = e^{-tV}x`, which stay bounded where x does not:
-  :func:`rescaled_flow`, :math:`\dot z_i = V(\sum_j P_{ij} z_j - z_i)` with P at
-  :math:`e^{tV}z` (Geshkovski, Letrouit, Polyanskiy, Rigollet 2023).
+explicit Euler step of :math:`\dot x_i = \Gamma(x_i)`: :func:`layers` and :func:`ode`. With layer
+normalisation tokens live on the sphere and :math:`\dot x_i = P_{x_i}\Gamma(x_i)`,
+:math:`P_x = I - xx^\top`: :func:`sphere_layers` and :func:`sphere_ode`. Rescaled tokens have a
+module of their own, :mod:`attnflow.rescaled`.
 
 The equations are integrated by scipy's DOP853, an explicit Runge-Kutta method of order 8.
 """
@@ -21,15 +17,10 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.integrate import solve_ivp
-from scipy.linalg import expm
 from scipy.spatial.distance import pdist
 
 from attnflow import validate
-from attnflow.attention import Attention, MultiHead
 from attnflow.validate import Array
-
-#: e^30 of double precision's e^36: the growth beyond which tokens of a cluster look equal.
-RESOLVED_GROWTH = 30.0
 
 
 class Layer(Protocol):
@@ -58,7 +49,7 @@ class Flow(NamedTuple):
 
     @property
     def covariances(self) -> Array:
-        """The covariance matrix of the tokens, at every time, shape (m, d, d)."""
+        """The covariance of the tokens, equally weighted, at every time, shape (m, d, d)."""
         centred = self.states - self.states.mean(axis=1, keepdims=True)
         return np.einsum("mni,mnj->mij", centred, centred) / self.states.shape[1]
 
@@ -134,78 +125,6 @@ def sphere_ode(
     return flow._replace(states=_normalise(flow.states))
 
 
-def rescaled_flow(
-    attention: Attention | MultiHead, z0: ArrayLike, times: ArrayLike, *, rtol: float = 1e-8,
-    weights: ArrayLike | None = None,
-) -> Flow:  # fmt: skip
-    """Rescaled tokens z = exp(-tV) x; x follows dx/dt = Gamma(x) and z = x at t = 0.
-
-    Times start at 0 or later; z0 are the rescaled tokens at times[0]. The attention matrix sees
-    exp(tV) z, whose scores may reach 1e300 (t = 100 and more for V = I); row maxima are
-    subtracted, so that nothing overflows. Several heads share V = sum_h W_h V_h.
-
-    Tokens that follow one leader approach each other like exp(-lambda t), lambda the largest
-    real part in V's spectrum, and from lambda t = 36 on rounding alone would say who leads.
-    Where V = lambda I that does not matter. For any other V the attention matrix is held from
-    lambda t = 30 on, and the flow goes on with it.
-
-    >>> from attnflow.attention import SoftmaxAttention
-    >>> I = np.eye(1)
-    >>> layer = SoftmaxAttention(I, I, I)
-    >>> rescaled_flow(layer, [[-1.0], [0.5], [1.0]], [0.0, 100.0]).states[-1].ravel().round(6)
-    array([-0.869541,  0.839422,  0.839422])
-    """
-    z = validate.tokens(z0, "z0")
-    t = validate.times(times, start=0.0)
-    V, heads, maps = _parts(attention, z)
-    growth = float(np.linalg.eigvals(V).real.max())
-    scalar = len(heads) == 1 and np.array_equal(V, V[0, 0] * np.eye(len(V)))
-    resolved = np.inf if scalar or growth <= 0 else max(RESOLVED_GROWTH / growth, t[0])
-
-    def matrices(time: float, y: Array) -> list[Array]:
-        x = y @ expm(time * V).T
-        return [head.matrix(x, weights) for head in heads]
-
-    def velocity(time: float, y: Array, held: list[Array] | None = None) -> Array:
-        out = -y @ V.T
-        for P, M in zip(held or matrices(time, y), maps, strict=True):
-            if len(heads) > 1:
-                grow = expm(time * V)
-                M = np.linalg.solve(grow, M @ grow)
-            out = out + (P @ y) @ M.T
-        return out
-
-    if t[-1] <= resolved:
-        return integrate(velocity, z, t, rtol=rtol)
-    early, late = t[t < resolved], t[t >= resolved]
-    states, evaluations = [z[None]], 0
-    if len(early):
-        first = integrate(velocity, z, np.append(early, resolved), rtol=rtol)
-        states, evaluations = [first.states], first.evaluations
-    start = states[-1][-1]
-    hold = matrices(resolved, start)
-    knots = late if late[0] == resolved else np.append(resolved, late)
-    if len(knots) > 1:
-        second = integrate(lambda s, y: velocity(s, y, hold), start, knots, rtol=rtol)
-        states.append(second.states[1:])
-        evaluations += second.evaluations
-    found = np.concatenate(states)  # at the early times, at `resolved`, at the late ones
-    if len(early) and late[0] > resolved:
-        found = np.delete(found, len(early), axis=0)
-    return Flow(t, found, evaluations)
-
-
-def layer_value(attention: Attention | MultiHead, d: int) -> Array:
-    """V of a layer, shape (d, d): that of its head, or the sum of W_h V_h."""
-    if isinstance(attention, MultiHead):
-        V = sum(w @ head.V for w, head in zip(attention.W, attention.heads, strict=True))
-    else:
-        V = attention.V
-    if np.shape(V) != (d, d):
-        raise ValueError(f"V must be square, {d} rows and columns, got shape {np.shape(V)}")
-    return np.asarray(V)
-
-
 def integrate(
     velocity: Callable[[float, Array], Array], x0: Array, times: ArrayLike, *,
     rtol: float = 1e-10, scale: float = 0.0,
@@ -235,7 +154,7 @@ def integrate(
     if not result.success:
         last = result.t[-1] if len(result.t) else t[0]
         raise ArithmeticError(f"the flow stopped after t = {last:.6g}: {result.message}")
-    return Flow(t, result.y.T.reshape(len(t), *x0.shape), int(result.nfev))
+    return Flow(t, result.y.T.reshape(len(t), *x0.shape), int(result.nfev) + 1)
 
 
 def _layers(
@@ -263,15 +182,3 @@ def _normalise(x: Array) -> Array:
     if not norms.all():
         raise ValueError("a zero vector has no direction on the sphere")
     return x / norms
-
-
-def _parts(
-    attention: Attention | MultiHead, z: Array
-) -> tuple[Array, tuple[Attention, ...], list[Array]]:
-    """V of the whole layer, its heads, and W_h V_h of each."""
-    if isinstance(attention, MultiHead):
-        heads = attention.heads
-        maps = [w @ head.V for w, head in zip(attention.W, heads, strict=True)]
-    else:
-        heads, maps = (attention,), [attention.V]
-    return layer_value(attention, z.shape[1]), heads, maps

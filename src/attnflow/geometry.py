@@ -27,7 +27,8 @@ from scipy.spatial import ConvexHull
 
 from attnflow import validate
 from attnflow.attention import Attention, MultiHead
-from attnflow.flows import Flow, layer_value, rescaled_flow
+from attnflow.flows import Flow
+from attnflow.rescaled import layer_value, rescaled_flow
 from attnflow.validate import Array
 
 __all__ = ["Limit", "dominant", "hull_depth", "leaders", "limit", "rescaled_flow", "support"]

@@ -42,7 +42,7 @@ _DENSE = np.array(
         701980252875 / 199316789632, -1453857185 / 822651844, 69997945 / 29380423,
     ]
 )  # fmt: skip
-FIRST_STEP, SMALLEST_STEP = 0.05, 1e-12
+FIRST_STEP, SMALLEST_STEP, MOST_STEPS = 0.05, 1e-12, 100_000
 #: What the compiler may do to sums; infinities and NaN stay what they are, to reject a step.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
 
@@ -200,10 +200,12 @@ def clustered(
     for r in range(draws):
         y[:] = states[r]
         derivative(y, gram, beta, normalised, room, k[0])
-        now, h, at = 0.0, FIRST_STEP, 0
+        now, h, at, before = 0.0, FIRST_STEP, 0, steps
         while at < len(times):
             error = advance(y, h, gram, beta, normalised, room, k, new, mid)
             steps += 1
+            if steps - before > MOST_STEPS:  # USA contracts like e^beta, which is stiff
+                raise ArithmeticError("the flow on the sphere needs too many steps: lower beta")
             factor = 0.9 * (tol / error) ** 0.2 if error > 0.0 else 5.0
             if error > tol:
                 h *= max(factor, 0.2)

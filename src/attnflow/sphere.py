@@ -12,11 +12,14 @@ causal mask lets token i see tokens 1..i alone; sums then run over these.
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import quad
 from scipy.sparse.csgraph import connected_components
-from scipy.special import exp1, expi, hyp0f1
+from scipy.special import exp1, expi, hyp0f1, hyperu
 
 from attnflow import validate
 from attnflow.attention import SoftmaxAttention, UnnormalisedAttention
@@ -25,6 +28,7 @@ from attnflow.phase import PhaseDiagram, phase_diagram, uniform
 from attnflow.validate import Array
 
 __all__ = [
+    "GramFlow",
     "PhaseDiagram", "clusters", "dirac_energy", "energy", "energy_rate", "flow", "gamma",
     "gram_flow", "hitting_time", "merge_time", "phase_diagram", "uniform", "uniform_energy",
     "velocity",
@@ -32,6 +36,14 @@ __all__ = [
 
 #: Inner products of unit vectors leave [-1, 1] by rounding.
 GRAM_SLACK = 1e-6
+
+
+class GramFlow(NamedTuple):
+    """Inner products along time."""
+
+    times: Array  #: (m,)
+    states: Array  #: (m, n, n)
+    evaluations: int
 
 
 def velocity(x: ArrayLike, beta: float, normalised: bool = True, *, causal: bool = False) -> Array:
@@ -68,7 +80,10 @@ def energy(x: ArrayLike, beta: float, V: ArrayLike | None = None) -> float:
     x = _tokens(x)
     beta = _above_zero(beta)
     y = x if V is None else x @ _square(V, x.shape[1]).T
-    return float(np.exp(beta * (y @ x.T)).mean() / (2 * beta))
+    scores = beta * (y @ x.T)
+    if scores.max() > np.log(np.finfo(float).max):
+        raise ValueError(f"exp of beta <Vx, y> must be finite, got a score of {scores.max():.3g}")
+    return float(np.exp(scores).mean() / (2 * beta))
 
 
 def energy_rate(x: ArrayLike, beta: float, normalised: bool = True) -> float:
@@ -100,7 +115,7 @@ def dirac_energy(beta: float) -> float:
 def gram_flow(
     G0: ArrayLike, beta: float, times: ArrayLike, normalised: bool = True, *,
     causal: bool = False, rtol: float = 1e-10,
-) -> Flow:  # fmt: skip
+) -> GramFlow:  # fmt: skip
     """The inner products alone, shape (m, n, n): the cost does not depend on the dimension.
 
     Where G0 has a rank d < n, errors feed other dimensions and grow like instabilities of the
@@ -124,7 +139,7 @@ def gram_flow(
         np.fill_diagonal(out, 0.0)
         return out
 
-    return integrate(derivative, g0, times, rtol=rtol)
+    return GramFlow(*integrate(derivative, g0, times, rtol=rtol))
 
 
 def gamma(beta: float, n: int, times: ArrayLike, normalised: bool = True) -> Array:
@@ -160,12 +175,14 @@ def hitting_time(beta: float, n: int, delta: float, normalised: bool = True) -> 
         validate.count(n, "n", 2),
         validate.between_zero_and_one(delta, "delta"),
     )
-    return float(
-        quad(
-            _slowness, 0.0, -np.log(delta), args=(beta, n, normalised),
-            epsabs=0.0, epsrel=1e-12, limit=500,
-        )[0]
-    )  # fmt: skip
+    end = -np.log(delta)
+    # exp(beta exp(-s)) falls within the first 40/beta; what follows is smooth
+    knots = [0.0, *(k / max(beta, 1.0) for k in (1.0, 5.0, 40.0) if k / max(beta, 1.0) < end), end]
+    parts = [
+        quad(_slowness, low, high, args=(beta, n, normalised), epsabs=0.0, epsrel=1e-12, limit=500)
+        for low, high in pairwise(knots)
+    ]
+    return float(sum(part[0] for part in parts))
 
 
 def merge_time(beta: float, angle: float, end: float) -> float:
@@ -185,9 +202,11 @@ def merge_time(beta: float, angle: float, end: float) -> float:
     free = 0.5 * np.log(np.tan(angle / 2) / np.tan(end / 2))
     if beta == 0:
         return float(2 * free)
-    w = 2 * np.sin(np.array([angle, end]) / 2) ** 2
-    rest = expi(beta * w) + np.exp(2 * beta) * exp1(beta * (2 - w))
-    out = float(free + (rest[0] - rest[1]) / 4)
+    half = np.array([angle, end]) / 2
+    w, v = 2 * np.sin(half) ** 2, 2 * np.cos(half) ** 2  # v = 2 - w
+    with np.errstate(over="ignore", invalid="ignore"):
+        rest = expi(beta * w) + np.exp(beta * w) * _scaled_exp1(beta * v)
+        out = float(free + (rest[0] - rest[1]) / 4)
     if not np.isfinite(out):
         raise ValueError(f"the merge time must be a finite number, got {out} at beta = {beta}")
     return out
@@ -203,6 +222,12 @@ def clusters(x: ArrayLike, delta: float) -> NDArray[np.int32]:
     return connected_components(
         x @ x.T >= 1 - validate.between_zero_and_one(delta, "delta"), directed=False
     )[1]
+
+
+def _scaled_exp1(z: Array) -> Array:
+    """e^z E_1(z), where e^z alone would overflow."""
+    small = np.minimum(z, 50.0)
+    return np.where(z < 50.0, np.exp(small) * exp1(small), hyperu(1.0, 1.0, np.maximum(z, 50.0)))
 
 
 def _slowness(s: Array, beta: float, n: int, normalised: bool) -> Array:

@@ -46,7 +46,19 @@ def figure3(path: str | Path = "") -> Figure3:
 def save_figure3(path: str | Path, diagrams: dict[int, PhaseDiagram], made: dict[str, Any]) -> None:
     """Write diagrams on one grid to `path`, whole or not at all."""
     path = Path(path)
+    if not diagrams:
+        raise ValueError("diagrams must hold at least one dimension, got none")
     first = next(iter(diagrams.values()))
+    for d, diagram in diagrams.items():
+        same = (diagram.n, diagram.delta, diagram.realisations) == (
+            first.n, first.delta, first.realisations,
+        )  # fmt: skip
+        grids = zip((diagram.betas, diagram.times), (first.betas, first.times), strict=True)
+        if d != diagram.d or not same or not all(np.array_equal(a, b) for a, b in grids):
+            raise ValueError(
+                f"diagrams must be keyed by dimension and share betas, times, n, delta and "
+                f"realisations, got another at d = {d}"
+            )
     pairs = first.realisations * first.n * (first.n - 1) / 2
     made = {**made, "realisations": first.realisations, "n": first.n, "delta": first.delta}
     with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:

@@ -57,7 +57,8 @@ def on_sphere(x: ArrayLike, name: str = "x") -> Array:
     out = tokens(x, name)
     if out.shape[1] < 2:
         raise ValueError(f"{name} must have at least two columns, got shape {out.shape}")
-    norms = np.linalg.norm(out, axis=1, keepdims=True)
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(out, axis=1, keepdims=True)
     worst = int(np.abs(norms - 1.0).argmax())
     if abs(norms[worst, 0] - 1.0) > NORM_SLACK:
         raise ValueError(
