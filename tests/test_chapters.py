@@ -205,6 +205,19 @@ def test_the_key_changes_with_every_module_the_chapter_reaches(
     assert key_of(project, "distance") != before
 
 
+def test_the_key_changes_with_stored_data_that_a_reached_module_names(project: Project) -> None:
+    (project.package / "data").mkdir(exist_ok=True)
+    (project.package / "data" / "run.npz").write_bytes(b"one")
+    append(project.package / "rates.py", '\nSTORED = "run.npz"\n')
+    before = key_of(project, "distance")
+    (project.package / "data" / "run.npz").write_bytes(b"two")
+    assert key_of(project, "distance") == before
+    append(project.package / "kernels.py", '\nSTORED = "run.npz"\n')
+    reached = key_of(project, "distance")
+    (project.package / "data" / "run.npz").write_bytes(b"three")
+    assert key_of(project, "distance") != reached
+
+
 @pytest.mark.parametrize("module", ["rates", "transport", "attention", "book/run", "book/cli"])
 def test_the_key_does_not_change_with_a_module_out_of_reach(project: Project, module: str) -> None:
     before = key_of(project, "distance")

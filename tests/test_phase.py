@@ -14,8 +14,9 @@ from attnflow import phase, sphere
 
 
 def draws_of(n, d, realisations, seed):
-    """The starts of a phase diagram: blocks of 64 draws, each with a generator of its own."""
-    sizes = [min(64, realisations - start) for start in range(0, realisations, 64)]
+    """The starts of a phase diagram: blocks of draws, each with a generator of its own."""
+    block = phase.BLOCK
+    sizes = [min(block, realisations - start) for start in range(0, realisations, block)]
     out = []
     for size, child in zip(sizes, np.random.SeedSequence(seed).spawn(len(sizes)), strict=True):
         rng = np.random.default_rng(child)
@@ -74,7 +75,7 @@ def test_a_phase_diagram_is_the_mean_of_tokens_followed_one_by_one(n, d, normali
 
 
 def test_every_block_has_seeds_of_its_own():
-    """70 draws are a block of 64 and one of 6."""
+    """70 draws are four blocks of 16 and one of 6."""
     times, delta = [0.0, 3.0, 5.0], 0.01
     diagram = phase.phase_diagram(3, 2, [1.0], times, delta, 70, seed=11)
     low, high = brute_force(3, 2, [1.0], times, delta, 70, 11)
@@ -220,7 +221,7 @@ def test_progress_counts_every_trajectory(threads):
             calls.append(draws)
 
     phase.phase_diagram(3, 2, [0.0, 1.0, 2.0], [0.0, 1.0], 0.1, 150, threads=threads, done=done)
-    assert sorted(calls) == [22] * 3 + [64] * 6
+    assert sorted(calls) == [6] * 3 + [16] * 27
     assert sum(calls) == 3 * 150
 
 

@@ -37,8 +37,10 @@ __all__ = ["Limit", "dominant", "hull_depth", "leaders", "limit", "rescaled_flow
 GAP = 10.0
 #: Growth of the largest norm over the second half of the horizon that counts as divergence.
 GROWTH = 10.0
-#: Eigenvalues this close, relative to the spectral radius, are one.
-SAME_EIGENVALUE = 1e-8
+#: Projections on a line show hyperplanes only if these, or half as many as tokens, levels suffice.
+FEW_LEVELS = 3
+#: Eigenvalues this close, relative to the spectral radius, are one; wider if there is none so close.
+SAME_EIGENVALUE = (1e-8, 1e-6, 1e-4, 1e-2)
 KINDS = (
     "point", "polytope", "hyperplanes", "polytope x subspace", "divergence", "frozen", "undecided",
 )  # fmt: skip
@@ -90,29 +92,31 @@ def limit(attention: Attention | MultiHead, z: ArrayLike | Flow, *, tol: float =
             "V must be invertible: where it is singular, a token at rest tells nothing"
         )
     start = flow.states[0] if flow else state
-    growth, moved = _motion(flow)
+    moved = _moved(flow)
     everything = np.eye(len(V))
     for basis in (everything, dominant(V)):
-        y, size = state @ basis.T, np.linalg.norm(start @ basis.T, axis=1).max()
-        found = _groups(y / size, tol) if size > 0 else None
-        if found is None:
+        size = float(np.linalg.norm(start @ basis.T, axis=1).max()) or 1.0
+        y = state @ basis.T / size
+        if _growth(flow, basis) >= GROWTH:
+            continue
+        found = _groups(y, tol)
+        if found is None or (len(basis) == 1 and found[0].max() >= max(FEW_LEVELS, len(y) // 2)):
             continue
         labels, within, between = found
         points = np.stack([y[labels == k].mean(axis=0) for k in range(labels.max() + 1)])
-        inner = hull_depth(points)[np.linalg.norm(points, axis=1) > tol * size]
-        depth = float(inner.max(initial=0.0) / size)
+        depth = float(hull_depth(points)[np.linalg.norm(points, axis=1) > tol].max(initial=0.0))
         if basis is everything:
             kind = "point" if len(points) == 1 else "polytope"
         else:
             kind = "hyperplanes" if len(basis) == 1 else "polytope x subspace"
         if kind.startswith("polytope") and depth > tol:
             continue
-        return Limit(kind, points, labels, basis, within, between, depth, growth, moved)
+        growth = _growth(flow, basis)
+        return Limit(kind, size * points, labels, basis, within, between, depth, growth, moved)
+    growth = _growth(flow, everything)
     kind = "divergence" if growth >= GROWTH else "frozen" if moved <= tol else "undecided"
-    alone = np.arange(len(state))
-    return Limit(
-        kind, state, alone, everything, float("nan"), float("nan"), float("nan"), growth, moved
-    )
+    nan, alone = float("nan"), np.arange(len(state))
+    return Limit(kind, state, alone, everything, nan, nan, nan, growth, moved)
 
 
 def dominant(V: ArrayLike) -> Array:
@@ -122,11 +126,16 @@ def dominant(V: ArrayLike) -> Array:
     array([[0.7071, 0.7071]])
     """
     V = validate.array(V, "V", 2)
-    if V.shape[0] != V.shape[1]:
+    if V.shape[0] != V.shape[1] or not V.size:
         raise ValueError(f"V must be square, got shape {V.shape}")
     spectrum = np.linalg.eigvals(V)
-    edge = spectrum.real.max() - SAME_EIGENVALUE * max(np.abs(spectrum).max(), 1e-300)
-    _, vectors, count = schur(V.T, output="real", sort=lambda re, im=0.0: re >= edge)
+    top, size = spectrum.real.max(), max(float(np.abs(spectrum).max()), np.finfo(float).tiny)
+    for slack in SAME_EIGENVALUE:  # a defective matrix has its eigenvalues only to a few digits
+        _, vectors, count = schur(
+            V.T, output="real", sort=lambda re, im=0.0, edge=top - slack * size: re >= edge
+        )
+        if count:
+            break
     return vectors[:, :count].T
 
 
@@ -139,16 +148,17 @@ def hull_depth(points: ArrayLike) -> Array:
     array([0., 0., 0., 1.])
     """
     p = validate.tokens(points, "points")
-    centred = p - p.mean(axis=0)
+    scale = float(np.abs(p).max()) or 1.0
+    centred = p / scale - (p / scale).mean(axis=0)
     _, sizes, axes = np.linalg.svd(centred, full_matrices=False)
     rank = int((sizes > 1e-9 * max(sizes.max(initial=0.0), 1e-300)).sum())
     y = centred @ axes[:rank].T
     if rank == 0:
         return np.zeros(len(p))
     if rank == 1:
-        return np.minimum(y - y.min(), y.max() - y).ravel()
+        return scale * np.minimum(y - y.min(), y.max() - y).ravel()
     facets = ConvexHull(y).equations  # (facets, rank + 1): normal . y + offset <= 0 inside
-    return np.maximum(-(y @ facets[:, :-1].T + facets[:, -1]).max(axis=1), 0.0)
+    return scale * np.maximum(-(y @ facets[:, :-1].T + facets[:, -1]).max(axis=1), 0.0)
 
 
 def support(states: ArrayLike, directions: ArrayLike) -> Array:
@@ -160,6 +170,8 @@ def support(states: ArrayLike, directions: ArrayLike) -> Array:
     array([[2., 0.]])
     """
     s, u = validate.array(states, "states", 3), validate.tokens(directions, "directions")
+    if not s.size:
+        raise ValueError(f"states must hold at least one token, got shape {s.shape}")
     if s.shape[2] != u.shape[1]:
         raise ValueError(f"directions must have {s.shape[2]} columns, got shape {u.shape}")
     return np.einsum("mnd,qd->mnq", s, u).max(axis=1)
@@ -172,33 +184,43 @@ def leaders(P: ArrayLike, tol: float = 1e-6) -> NDArray[np.intp]:
     array([ 0, -1])
     """
     P = validate.array(P, "P", 2)
+    if not P.size:
+        raise ValueError(f"P must not be empty, got shape {P.shape}")
     top = P.argmax(axis=1)
     return np.where(P.max(axis=1) >= 1 - validate.between_zero_and_one(tol, "tol"), top, -1)
 
 
 def _groups(y: Array, tol: float) -> tuple[NDArray[np.intp], float, float] | None:
     """Labels, the width of groups and the gap between them; None where there is no clear gap."""
-    heights = linkage(y, "single")[:, 2]  # n - 1 distances at which groups merge, ascending
+    tree = linkage(y, "single")
+    heights = tree[:, 2]  # n - 1 distances at which groups merge, ascending
     narrow = int((heights <= tol).sum())
     if narrow == 0:
         return None
-    # single linkage: heights below the cut hold groups together, those above part them
-    ratio = np.append(heights[1:], np.inf) / np.maximum(heights, np.finfo(float).eps)
-    cut = int(ratio[:narrow].argmax())
-    within, between = float(heights[cut]), float(np.append(heights, np.inf)[cut + 1])
-    if between < GAP * max(within, np.finfo(float).eps):
+    within, between = float(heights[narrow - 1]), float(np.append(heights, np.inf)[narrow])
+    if between < GAP * within:
         return None
-    labels = fcluster(linkage(y, "single"), within, "distance") - 1
-    return labels, within, between
+    return fcluster(tree, within, "distance").astype(np.intp) - 1, within, between
 
 
-def _motion(flow: Flow | None) -> tuple[float, float]:
-    """Growth over the second half of a flow, and the largest move in its last tenth."""
+def _growth(flow: Flow | None, basis: Array) -> float:
+    """Of the largest norm in the coordinates z @ basis.T, over the second half of the times."""
     if flow is None:
-        return float("nan"), float("nan")
-    t, radius = flow.times, flow.radius
-    middle = np.searchsorted(t, (t[0] + t[-1]) / 2)
+        return float("nan")
+    y = flow.states @ basis.T
+    unit = float(np.abs(y).max()) or 1.0  # squares of what has diverged may overflow
+    t, radius = flow.times, np.linalg.norm(y / unit, axis=2).max(axis=1)
+    middle = np.searchsorted(t, (t[0] + t[-1]) / 2, side="right")
+    return float(radius[-1] / max(radius[:middle].max(), np.finfo(float).tiny))
+
+
+def _moved(flow: Flow | None) -> float:
+    """The largest move of a token in the last tenth of the times, relative to its first size."""
+    if flow is None:
+        return float("nan")
+    t = flow.times
     late = min(int(np.searchsorted(t, t[-1] - 0.1 * (t[-1] - t[0]))), len(t) - 2)
-    size = max(float(radius[0]), np.finfo(float).tiny)
-    moved = np.linalg.norm(flow.states[-1] - flow.states[late], axis=1).max() / size
-    return float(radius[-1] / max(radius[: middle + 1].max(), np.finfo(float).tiny)), float(moved)
+    move = flow.states[-1] - flow.states[late]
+    unit = float(np.abs(move).max()) or 1.0
+    size = max(float(np.linalg.norm(flow.states[0], axis=1).max()), np.finfo(float).tiny)
+    return float(unit * (np.linalg.norm(move / unit, axis=1).max() / size))

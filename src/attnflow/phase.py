@@ -21,7 +21,7 @@ from attnflow.validate import Array
 #: The error of a step, in units of delta: what is compared is an inner product with 1 - delta.
 STEP_ERROR = 0.01
 #: Draws that one task takes together.
-BLOCK = 64
+BLOCK = 16
 
 
 class PhaseDiagram(NamedTuple):

@@ -179,9 +179,12 @@ def key(project: Project, chapter: Chapter, parameters: Mapping[str, Any]) -> st
     except SyntaxError as error:
         raise BookError(f"{chapter.name} has a cell that is not valid Python: {error}") from None
     lock = project.root / "requirements.lock"
+    text = {n: p.read_text(encoding="utf-8") for n, p in modules.items()}
+    stored = {p.name: p for m in modules.values() for p in (m.parent / "data").glob("*.npz")}
     parts = {
         "code": sources,
         "modules": {n: _digest(p) for n, p in modules.items()},
+        "data": {n: _digest(p) for n, p in stored.items() if any(n in t for t in text.values())},
         "lock": _digest(lock) if lock.is_file() else "",
         "parameters": dict(sorted(parameters.items())),
     }
