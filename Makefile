@@ -59,6 +59,8 @@ bench: $(READY)   ## ratios to peers, measured in one run, in an environment of 
 	VIRTUAL_ENV=$(CURDIR)/.venv-bench $(BIN)/uv pip install --quiet --editable '.[fast,bench]'
 	.venv-bench/bin/python benchmarks/transport.py
 	.venv-bench/bin/python benchmarks/heat.py
+	.venv-bench/bin/python benchmarks/sphere.py
+	.venv-bench/bin/python benchmarks/meanfield.py
 
 serve:     ## the built book on http://localhost:$(PORT)
 	@test -f _build/html/index.html || { echo "nothing built yet: run make book"; exit 1; }

@@ -180,3 +180,72 @@ def test_the_player_is_the_same_twice() -> None:
 def test_the_player_refuses_states_that_do_not_belong_to_the_times() -> None:
     with pytest.raises(ValueError, match="times"):
         play(TIMES[:4])
+
+
+BALL = np.random.default_rng(1).normal(size=(9, 5, 3))
+BALL /= np.linalg.norm(BALL, axis=2, keepdims=True)
+
+
+def turn(times: np.ndarray = TIMES, path: np.ndarray = BALL) -> figures.Shown:
+    return figures.sphere_player(
+        path,
+        times,
+        colour=np.arange(5.0),
+        name="globe",
+        alt="Tokens & a sphere",
+        caption="Each dot a token.",
+    )
+
+
+def traces_of(html: str) -> list[dict]:
+    start = re.search(r"Plotly\.newPlot\(\s*\"plot-globe\",\s*", html)
+    assert start is not None
+    return json.JSONDecoder().raw_decode(html, start.end())[0]
+
+
+def test_the_frames_on_the_sphere_show_the_path() -> None:
+    frames = frames_of(turn().html)
+    assert [frame["name"] for frame in frames] == [str(k) for k in range(len(TIMES))]
+    for frame, x in zip(frames, BALL, strict=True):
+        (dots,) = (trace for trace in frame["data"] if trace["mode"] == "markers")
+        shown = np.stack([dots[axis] for axis in "xyz"], axis=1)
+        assert shown == pytest.approx(x, abs=CLOSE)
+
+
+def test_frames_on_the_sphere_move_the_tokens_and_leave_the_sphere() -> None:
+    html = turn().html
+    kinds = [trace["type"] for trace in traces_of(html)]
+    assert kinds == ["scatter3d", "scatter3d", "scatter3d", "surface"]
+    assert all(frame["traces"] == [0, 1] for frame in frames_of(html))
+
+
+def test_a_figure_in_space_is_redrawn_by_its_controls_and_one_in_the_plane_is_not() -> None:
+    assert '"redraw":true' in turn().html
+    assert '"redraw":false' not in turn().html
+    assert '"redraw":true' not in play().html
+
+
+def test_the_net_lies_on_the_sphere_and_the_veil_below_it() -> None:
+    *_, net, veil = traces_of(turn().html)
+    points = np.array([net[axis] for axis in "xyz"], dtype=float)
+    radii = np.linalg.norm(points, axis=0)
+    assert radii[np.isfinite(radii)] == pytest.approx(1.0, abs=2 * CLOSE)
+    below = np.linalg.norm([np.array(veil[axis]) for axis in "xyz"], axis=0)
+    assert (below < 0.98).all()
+
+
+def test_the_sphere_is_described_and_small() -> None:
+    html = turn().html
+    assert 'aria-label="Tokens &amp; a sphere"' in html
+    assert 'id="fig-globe"' in html
+    assert "https://" not in html
+    assert len(html) < 100_000
+    assert turn().html == html
+
+
+@pytest.mark.parametrize(
+    ("times", "path"), [(TIMES[:4], BALL), (TIMES, BALL[:, :, :2]), (TIMES, BALL[0])]
+)
+def test_the_sphere_refuses_a_path_of_another_shape(times: np.ndarray, path: np.ndarray) -> None:
+    with pytest.raises(ValueError, match=r"path must be \(times, n, 3\) with \d times, got shape"):
+        turn(times, path)

@@ -140,3 +140,6 @@ HERMITE = 1e-7
 
 #: The mean of a smooth function at +h and -h misses by h^2 = 1e-8 times its curvature, up to 100.
 NEAR_SINGULAR = 1e-6
+
+#: Moments up to the ninth of Gauss-Hermite nodes that are good to a few ulps, relative to their size.
+MOMENT = 1e-12

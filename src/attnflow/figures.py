@@ -219,7 +219,7 @@ def sphere_player(
     fig.frames = [go.Frame(data=draw(k), traces=[0, 1], name=str(k)) for k in range(len(times))]
     hidden = {"visible": False, "range": [-1.05, 1.05]}
     fig.update_layout(
-        height=480, margin={"l": 10, "r": 10, "t": 0, "b": 20}, showlegend=False,
+        height=450, margin={"l": 10, "r": 10, "t": 0, "b": 20}, showlegend=False,
         scene={
             "xaxis": hidden, "yaxis": hidden, "zaxis": hidden, "aspectmode": "cube",
             "camera": {"eye": {"x": 1.0, "y": 1.0, "z": 0.55}}, "uirevision": "kept",

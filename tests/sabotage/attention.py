@@ -18,13 +18,13 @@ def positions_leak_into_the_weights(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("attention.causal-order")
 def the_mask_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(attention._RowNormalised, "_causal_rows", lambda self, x, w: self._rows(x, x, w))
+    patch.setattr(attention._RowNormalised, "_causal_rows", lambda self, x, w: self.rows(x, x, w))
 
 
 @sabotage("attention.causal-prefix")
 def the_mask_comes_after_the_softmax(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        attention._RowNormalised, "_causal_rows", lambda self, x, w: np.tril(self._rows(x, x, w))
+        attention._RowNormalised, "_causal_rows", lambda self, x, w: np.tril(self.rows(x, x, w))
     )
 
 

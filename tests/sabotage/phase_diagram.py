@@ -1,0 +1,103 @@
+"""Plausible mistakes in the package, one a claim of the chapter `phase_diagram`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnflow import phase, sphere, stored
+from sabotage import sabotage
+
+
+@sabotage("phase_diagram.orthogonal")
+def a_token_does_not_attend_to_itself(patch: pytest.MonkeyPatch) -> None:
+    honest = sphere.gamma
+    patch.setattr(
+        sphere,
+        "gamma",
+        lambda beta, n, times, normalised=True: honest(beta, max(n - 1, 2), times, normalised),
+    )
+
+
+@sabotage("phase_diagram.hitting")
+def the_quadrature_loses_its_factor_two(patch: pytest.MonkeyPatch) -> None:
+    honest = sphere.hitting_time
+    patch.setattr(
+        sphere,
+        "hitting_time",
+        lambda beta, n, delta, normalised=True: 2 * honest(beta, n, delta, normalised),
+    )
+
+
+@sabotage("phase_diagram.slow-start")
+def the_velocity_is_that_of_usa(patch: pytest.MonkeyPatch) -> None:
+    honest = sphere.velocity
+    patch.setattr(sphere, "velocity", lambda x, beta, normalised=True: honest(x, beta, False))
+
+
+@sabotage("phase_diagram.concentration")
+def the_curve_runs_a_tenth_too_slowly(patch: pytest.MonkeyPatch) -> None:
+    honest = sphere.gamma
+    patch.setattr(
+        sphere,
+        "gamma",
+        lambda beta, n, times, normalised=True: honest(
+            beta, n, 0.9 * np.asarray(times), normalised
+        ),
+    )
+
+
+@sabotage("phase_diagram.envelope")
+def tokens_are_drawn_in_one_orthant(patch: pytest.MonkeyPatch) -> None:
+    honest = phase.uniform
+    patch.setattr(phase, "uniform", lambda n, d, rng: np.abs(honest(n, d, rng)))
+
+
+@sabotage("phase_diagram.never-meet")
+def layers_take_a_double_step(patch: pytest.MonkeyPatch) -> None:
+    honest = sphere.flow
+
+    def fast(x0: Any, beta: float, times: Any, *args: Any, **options: Any) -> Any:
+        return honest(x0, beta, 2 * np.asarray(times), *args, **options)
+
+    patch.setattr(sphere, "flow", fast)
+
+
+@sabotage("phase_diagram.tail")
+def the_curve_forgets_the_factor_two(patch: pytest.MonkeyPatch) -> None:
+    honest = sphere._slowness
+    patch.setattr(sphere, "_slowness", lambda *args: 2 * honest(*args))
+
+
+@sabotage("phase_diagram.stored")
+def counts_are_divided_by_all_ordered_pairs(patch: pytest.MonkeyPatch) -> None:
+    honest = stored.figure3
+
+    def diluted(path: str = "") -> stored.Figure3:
+        found = honest(path)
+        thin = {d: p._replace(probability=p.probability / 2) for d, p in found.diagrams.items()}
+        return found._replace(diagrams=thin)
+
+    patch.setattr(stored, "figure3", diluted)
+
+
+@sabotage("phase_diagram.boundary")
+def delta_is_taken_for_an_angle(patch: pytest.MonkeyPatch) -> None:
+    honest = phase.phase_diagram
+
+    def strict(n: int, d: int, betas: Any, times: Any, delta: float, *args: Any, **o: Any) -> Any:
+        return honest(n, d, betas, times, delta**2 / 2, *args, **o)._replace(delta=delta)
+
+    patch.setattr(phase, "phase_diagram", strict)
+
+
+@sabotage("phase_diagram.low-dimension")
+def the_dimension_is_not_passed_on(patch: pytest.MonkeyPatch) -> None:
+    honest = phase.phase_diagram
+    patch.setattr(
+        phase,
+        "phase_diagram",
+        lambda n, d, *args, **options: honest(n, max(d, 64), *args, **options),
+    )
