@@ -45,8 +45,12 @@ LARGE = 1e10
 #: forms F^T A F, in which they differ twice as much.
 HUGE = 1e100
 UNEQUAL, UNEQUAL_SINKHORN = (1e12, 1e14), (1e8, 1e10)
-#: Relative growth per unit of elapsed time that exponential growth cannot have at LARGE.
-EXPLOSIVE = 1e4
+#: Relative growth in the elapsed time that exponential growth cannot have at LARGE; and how much
+#: faster the same cloud would grow if it were SCALE times as wide, which L2 and Sinkhorn attention
+#: do not allow: their speed saturates.
+EXPLOSIVE, SCALE, FASTER = 1e4, 1e20, 1e30
+#: A flow that needs more velocities than this is too stiff for an explicit method.
+MOST_EVALUATIONS = 100_000
 
 Kind = Attention | MultiHead
 KINDS = {"softmax": SoftmaxAttention, "L2": L2Attention, "sinkhorn": SinkhornAttention}
@@ -137,13 +141,26 @@ def gaussian_flow(
     d, t = len(S0), validate.times(times)
     mean = np.zeros(d) if mean0 is None else _mean(mean0, d, "mean0")
     rtol = validate.positive(rtol, "rtol")
-    layer = attention if callable(attention) else lambda _: attention
-    _fits(layer(float(t[0])), d)
+    budget = MOST_EVALUATIONS
+
+    def layer(time: float) -> Kind:
+        now = attention(time) if callable(attention) else attention
+        _fits(now, d)
+        return now
+
+    layer(float(t[0]))
     size = float(np.sqrt(np.linalg.eigvalsh(S0)[-1]))
+    wide = max(size, float(np.abs(mean).max()))
     kinds = [type(head) for head in _heads(layer(float(t[0])))]
     bounds = UNEQUAL_SINKHORN if SinkhornAttention in kinds else UNEQUAL
 
     def velocity(time: float, y: Array) -> Array:
+        nonlocal budget
+        budget -= 1
+        if budget < 0:
+            raise ArithmeticError(
+                f"the flow is too stiff near t = {time:.6g}: more than {MOST_EVALUATIONS} velocities"
+            )
         F, alpha = y[: d * d].reshape(d, d), y[d * d :]
         try:
             B, c = _affine(layer(time), F, alpha)
@@ -160,11 +177,15 @@ def gaussian_flow(
         return float(np.linalg.norm(y[: d * d]) / size - np.sqrt(LARGE))
 
     def diverged(_: float, y: Array) -> float:
-        if not np.isfinite(y).all():
+        if not np.isfinite(y).all() or np.abs(y[d * d :]).max() > HUGE * wide:
             return 1.0
         grown, condition = np.log(growth(y[: d * d].reshape(d, d)))
         unequal = min(grown - np.log(bounds[0]), condition - np.log(bounds[1]))
         return float(max(grown - np.log(HUGE), unequal))
+
+    def speed(time: float, y: Array) -> float:
+        """The relative growth of F."""
+        return float(np.linalg.norm(velocity(time, y)[: d * d]) / np.linalg.norm(y[: d * d]))
 
     start, y = float(t[0]), np.concatenate([np.linalg.cholesky(S0).ravel(), mean])
     found, evaluations, blow_up, stopped = [y[None]], 0, np.inf, ""
@@ -186,8 +207,9 @@ def gaussian_flow(
             break
         which = next(k for k, at in enumerate(run.t_events) if len(at))
         start, y = float(run.t_events[which][0]), run.y_events[which][0]
-        rate = np.linalg.norm(velocity(start, y)[: d * d]) / np.linalg.norm(y[: d * d])
-        if rate * max(start - t[0], 1 / LARGE) > EXPLOSIVE:
+        rate = speed(start, y)
+        explosive = rate * max(start - t[0], 1 / LARGE) > EXPLOSIVE
+        if explosive and speed(start, SCALE * y) > FASTER * rate:
             stopped = "blow-up"
             blow_up = float(start + 0.5 / rate)  # |F|^2 is 1 / (2 rate (T - t)) where |S|' ~ |S|^2
             break
@@ -235,6 +257,7 @@ def blow_up_time(
     0.43839941
     """
     Q, K, V = (np.atleast_2d(validate.real(m, name)) for m, name in ((Q, "Q"), (K, "K"), (V, "V")))
+    horizon = validate.positive(horizon, "horizon")
     layer, S0 = SoftmaxAttention(Q, K, V), covariance(cov0, "cov0")
     _fits(layer, len(S0))
     A = layer.K.T @ layer.Q
@@ -245,7 +268,7 @@ def blow_up_time(
     speed = float(np.prod([np.linalg.norm(m, 2) for m in (layer.V, A, S0)]))
     if speed == 0:
         return np.inf
-    end = validate.positive(horizon, "horizon") / speed
+    end = horizon / speed
     return gaussian_flow(layer, S0, [0.0, end], rtol=1e-11).blow_up
 
 
@@ -262,28 +285,36 @@ def exact_variance(
     4.9573005
     """
     validate.choice(kind, "kind", tuple(KINDS))
-    s, t, A, V = validate.positive(var0, "var0"), validate.number(t, "t"), float(A), float(V)
+    s, t = validate.positive(var0, "var0"), validate.number(t, "t")
+    A, V, K = validate.number(A, "A"), validate.number(V, "V"), validate.number(K, "K")
     eps = validate.positive(eps, "eps")
     if kind == "softmax":
         left = 1 - 2 * V * A * s * t
         return s / left if left > 0 else np.inf
     if kind == "L2":
-        k = 2 * float(K) ** 2
+        k = 2 * K**2
         if k == 0:
             return exact_variance("softmax", 2 * t, s, A, V)
         constant = -1 / s + k * np.log(s) + 4 * V * A * t
-        return float(1 / (k * wrightomega(-constant / k - np.log(k)).real))
+        w = float(wrightomega(-constant / k - np.log(k)).real)
+        return 1 / (k * w) if k * w > 1 / np.finfo(float).max else np.inf
     if A == 0:
         return s
     theta = np.arcsinh(2 * abs(A) * s / eps)
     target = theta - 1 / np.tanh(theta / 2) + 2 * V * np.sign(A) * t
-    low, high = min(theta, 1.0), max(theta, 1.0)
-    rise = lambda x: x - 1 / np.tanh(x / 2) - target  # noqa: E731
+
+    def rise(log_theta: float) -> float:
+        x = np.exp(log_theta)
+        return float(x - 1 / np.tanh(x / 2) - target)
+
+    low = high = float(np.log(theta))
     while rise(low) > 0:
-        low /= 2
+        low -= 1.0
     while rise(high) < 0:
-        high *= 2
-    return float(np.sinh(brentq(rise, low, high, xtol=1e-15, rtol=1e-14)) * eps / (2 * abs(A)))
+        high += 1.0
+    theta = np.exp(brentq(rise, low, high, xtol=1e-15, rtol=1e-14)) if low < high else theta
+    with np.errstate(over="ignore"):
+        return float(np.sinh(theta) * (eps / (2 * abs(A))))
 
 
 def limit_rank(cov: ArrayLike, start: ArrayLike, *, tol: float = 1e-3) -> Rank:
@@ -300,6 +331,11 @@ def limit_rank(cov: ArrayLike, start: ArrayLike, *, tol: float = 1e-3) -> Rank:
     first = covariance(start, "start")
     if late.shape != first.shape:
         raise ValueError(f"cov and start must share a shape, got {late.shape} and {first.shape}")
+    if np.abs(late - late.T).max() > 1e-10 * np.abs(late).max():
+        raise ValueError(f"cov must be symmetric, got a difference {np.abs(late - late.T).max()}")
+    lowest = float(np.linalg.eigvalsh(late)[0])
+    if lowest < -1e-10 * np.abs(late).max():
+        raise ValueError(f"cov must be positive semi-definite, got an eigenvalue {lowest:.3g}")
     inverse = spectral(lambda s: s**-0.5, first)
     relative = inverse @ late @ inverse
     values = np.maximum(np.linalg.eigvalsh((relative + relative.T) / 2), np.finfo(float).tiny)
@@ -307,7 +343,8 @@ def limit_rank(cov: ArrayLike, start: ArrayLike, *, tol: float = 1e-3) -> Rank:
     d = len(values)
     if rank in (0, d):
         return Rank(rank, np.inf)
-    return Rank(rank, float(values[d - rank] / values[d - rank - 1]))
+    with np.errstate(over="ignore"):
+        return Rank(rank, float(values[d - rank] / values[d - rank - 1]))
 
 
 def _mean(value: ArrayLike, d: int, name: str = "mean") -> Array:

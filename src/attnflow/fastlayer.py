@@ -16,7 +16,7 @@ directly, block by block. :attr:`FastLayer.direct` says how many those were.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from attnflow import validate
 from attnflow.attention import Attention, L2Attention, SinkhornAttention, SoftmaxAttention
@@ -91,33 +91,55 @@ class FastLayer:
 
         total = product(mass)
         sums = np.stack([product(mass * column) for column in sent.T], axis=1)
-        # both errors are at most accuracy times the L1 norm of what was multiplied
-        certain = total * self.tol >= 2 * self.accuracy * mass.sum()
+        return self._certified(total, sums, mass.sum(), (z, y, eps), w, log_mass, sent)
+
+    def _certified(
+        self, total: Array, sums: Array, size: float, kernel: tuple[Array, Array, float], w: Array,
+        log_mass: Array, sent: Array,
+    ) -> Array:  # fmt: skip
+        """sums / total where that is certain; both err by at most accuracy times `size`."""
+        certain = total * self.tol > 2 * self.accuracy * size
         out = np.empty_like(sums)
         out[certain] = sums[certain] / total[certain, None]
         rest = np.flatnonzero(~certain)
         self.direct = len(rest)
-        for rows in np.array_split(rest, max(1, -(-len(rest) * len(x) // BLOCK))):
-            if len(rows):
-                logits = (
-                    np.log(np.maximum(w, 1e-300))
-                    + log_mass
-                    - squared_distances(z[rows], y, 2 * eps)
-                )
-                P = np.exp(logits - logits.max(axis=1, keepdims=True))
-                out[rows] = (P @ sent) / P.sum(axis=1, keepdims=True)
+        z, y, eps = kernel
+        with np.errstate(divide="ignore"):
+            log_weight = np.log(w) + log_mass
+        for rows in _blocks(rest, len(w)):
+            logits = log_weight - squared_distances(z[rows], y, 2 * eps)
+            P = np.exp(logits - logits.max(axis=1, keepdims=True))
+            out[rows] = (P @ sent) / P.sum(axis=1, keepdims=True)
         return out
 
     def _sinkhorn(self, x: Array, w: Array) -> Array:
         assert isinstance(self.attention, SinkhornAttention)
         assert self.attention.root is not None
-        bridge = self_bridge(x @ self.attention.root, self.attention.eps, w, tol=self.tol)
-        mass = bridge.scaling * w
-        sent = x @ self.attention.V.T
-        self.direct = 0 if isinstance(bridge.kernel, FastKernel) else len(x)
-        total = bridge.kernel.apply(mass)
-        sums = np.stack([bridge.kernel.apply(mass * column) for column in sent.T], axis=1)
-        return sums / total[:, None]
+        eps, y = self.attention.eps, x @ self.attention.root
+        bridge = self_bridge(y, eps, w, tol=HEADROOM * self.tol)
+        a, sent = bridge.scaling, x @ self.attention.V.T
+        total = bridge.kernel.apply(a * w)
+        sums = np.stack([bridge.kernel.apply(a * w * column) for column in sent.T], axis=1)
+        if not isinstance(bridge.kernel, FastKernel):
+            out = self._certified(total, sums, 0.0, (y, y, eps), w, np.log(a), sent)
+            self.direct = len(x)
+            return out
+        size = float((a * w).sum())
+        a = a.copy()
+        lonely = np.flatnonzero(total * self.tol < 2 * self.accuracy * size)
+        for rows in _blocks(lonely, len(x)):  # their scaling is lost in the fast kernel's error
+            near = np.exp(-squared_distances(y[rows], y, 2 * eps))
+            near[np.arange(len(rows)), rows] = 0.0
+            others = near @ (a * w)
+            a[rows] = 2 / np.maximum(others + np.sqrt(others**2 + 4 * w[rows]), 1e-300)
+        return self._certified(total, sums, size, (y, y, eps), w, np.log(a), sent)
+
+
+def _blocks(rows: NDArray[np.intp], n: int) -> list[NDArray[np.intp]]:
+    """Rows in blocks of at most BLOCK entries of an (m, n) matrix."""
+    if not len(rows):
+        return []
+    return np.array_split(rows, -(-len(rows) * n // BLOCK))
 
 
 def _balanced(A: Array, x: Array) -> tuple[Array, Array]:

@@ -117,12 +117,20 @@ def wasserstein(mu: Measure, nu: Measure, p: float = 2.0) -> float:
         )
     cost = np.linalg.norm(mu.points[:, None] - nu.points, axis=2)
     size = max(float(cost.max()), np.finfo(float).tiny)
-    value, log = ot.emd2(
-        mu.weights, nu.weights, (cost / size) ** p, numItermax=10_000_000, log=True
-    )
-    if log["warning"]:
-        raise ArithmeticError(f"POT's network simplex failed: {log['warning']}")
-    return float(size * max(value, 0.0) ** (1 / p))
+    cost = (cost / size) ** p
+    least = min(w[w > 0].min() for w in (mu.weights, nu.weights))
+    cap = 1.0
+    while True:  # a pair dearer than the whole plan is not used: capped, it hides nothing
+        plan, log = ot.emd(
+            mu.weights, nu.weights, np.minimum(cost / cap, 1.0), numItermax=10_000_000, log=True
+        )
+        if log["warning"]:
+            raise ArithmeticError(f"POT's network simplex failed: {log['warning']}")
+        value = float((plan * cost).sum())
+        lower = 2 * value / least
+        if not 0 < lower < cap / 10:
+            return float(size * max(value, 0.0) ** (1 / p))
+        cap = lower
 
 
 def support_bound(
@@ -134,12 +142,16 @@ def support_bound(
     40.1711
     """
     radius, t = validate.positive(radius, "radius"), validate.number(t, "t")
+    start = validate.number(start, "start")
     if t < start:
         raise ValueError(f"t must not lie before the start {start}, got {t}")
-    if not callable(V):
-        return float(radius * np.exp(np.linalg.norm(validate.array(V, "V", 2), 2) * (t - start)))
-    norms = lambda s: np.linalg.norm(validate.array(V(s), "V", 2), 2)  # noqa: E731
-    return float(radius * np.exp(quad(norms, start, t, limit=200)[0]))
+    if callable(V):
+        norms = lambda s: np.linalg.norm(validate.array(V(s), "V", 2), 2)  # noqa: E731
+        exponent = quad(norms, start, t, limit=200)[0]
+    else:
+        exponent = np.linalg.norm(validate.array(V, "V", 2), 2) * (t - start)
+    with np.errstate(over="ignore"):
+        return float(radius * np.exp(exponent))
 
 
 def log_stability_bound(A: ArrayLike, V: ArrayLike, radius: float, t: float) -> float:
@@ -153,11 +165,16 @@ def log_stability_bound(A: ArrayLike, V: ArrayLike, radius: float, t: float) -> 
     a = float(np.linalg.norm(validate.array(A, "A", 2), 2))
     v = float(np.linalg.norm(validate.array(V, "V", 2), 2))
     R, t = validate.positive(radius, "radius"), validate.number(t, "t")
+    if t < 0:
+        raise ValueError(f"t must not be negative, got {t}")
 
     def constant(s: float) -> float:
         g = a * (R * np.exp(v * s)) ** 2
-        return v * (1 + 3 * g) * np.exp(min(2 * g, 700.0))
+        return float(v * (1 + 3 * g) * np.exp(2 * g))
 
+    with np.errstate(over="ignore"):
+        if not np.isfinite(constant(t)):
+            return np.inf
     return float(quad(constant, 0.0, t, limit=200)[0])
 
 
@@ -191,6 +208,8 @@ class MaskedMeanField:
             raise ValueError(
                 f"x must have one token per position, {len(self.positions)}, got {len(x)}"
             )
+        if x.shape[1] != self.heads[0].Q.shape[1]:
+            raise ValueError(f"x must have {self.heads[0].Q.shape[1]} columns, got shape {x.shape}")
         w = validate.weights(weights, len(x))
         out = np.stack([self._rows(head, x, w) for head in self.heads])
         return out if isinstance(self.attention, MultiHead) else out[0]
@@ -199,10 +218,15 @@ class MaskedMeanField:
         """Gamma(s_i, x_i), shape (n, p); the velocity of the position is 0."""
         x = validate.tokens(x)
         P = self.matrix(x, weights)
-        if isinstance(self.attention, MultiHead):
-            parts = zip(P, self.heads, self.attention.W, strict=True)
-            return np.sum([p @ (x @ head.V.T) @ w.T for p, head, w in parts], axis=0)
-        return P @ (x @ self.attention.V.T)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if isinstance(self.attention, MultiHead):
+                parts = zip(P, self.heads, self.attention.W, strict=True)
+                out = np.sum([p @ (x @ head.V.T) @ w.T for p, head, w in parts], axis=0)
+            else:
+                out = P @ (x @ self.attention.V.T)
+        if not np.isfinite(out).all():
+            raise ValueError("velocities must be finite; these tokens or matrices are too large")
+        return out
 
     def _rows(self, head: Attention, x: Array, w: Array) -> Array:
         out = np.zeros((len(x), len(x)))

@@ -79,8 +79,14 @@ def exponential_growth_is_taken_for_blow_up(patch: pytest.MonkeyPatch) -> None:
 
 
 @sabotage("gaussian_flows.exponential")
-def growth_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
-    _bent(patch, lambda B: 2 * B)
+def the_clock_runs_at_half_speed(patch: pytest.MonkeyPatch) -> None:
+    honest = covflow.gaussian_flow
+
+    def slow(*args: Any, **options: Any) -> covflow.GaussianFlow:
+        found = honest(*args, **options)
+        return found._replace(last=(found.last[0] / 2, found.last[1]))
+
+    patch.setattr(covflow, "gaussian_flow", slow)
 
 
 @sabotage("gaussian_flows.line")
@@ -128,9 +134,13 @@ def the_halves_attract(patch: pytest.MonkeyPatch) -> None:
 
 
 @sabotage("gaussian_flows.mixture-parts")
-def values_are_sent_with_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
+def every_token_gets_the_same(patch: pytest.MonkeyPatch) -> None:
     honest = attention.Attention._send
-    patch.setattr(attention.Attention, "_send", lambda self, P, x: -honest(self, P, x))
+    patch.setattr(
+        attention.Attention,
+        "_send",
+        lambda self, P, x: honest(self, np.full_like(P, 1 / P.shape[1]), x),
+    )
 
 
 @sabotage("gaussian_flows.mixture-halves")
