@@ -121,7 +121,7 @@ class FastLayer:
         total = bridge.kernel.apply(a * w)
         sums = np.stack([bridge.kernel.apply(a * w * column) for column in sent.T], axis=1)
         if not isinstance(bridge.kernel, FastKernel):
-            out = self._certified(total, sums, 0.0, (y, y, eps), w, np.log(a), sent)
+            out = self._certified(total, sums, 0.0, (y, y, eps), a * w, np.zeros(len(x)), sent)
             self.direct = len(x)
             return out
         size = float((a * w).sum())
@@ -132,7 +132,7 @@ class FastLayer:
             near[np.arange(len(rows)), rows] = 0.0
             others = near @ (a * w)
             a[rows] = 2 / np.maximum(others + np.sqrt(others**2 + 4 * w[rows]), 1e-300)
-        return self._certified(total, sums, size, (y, y, eps), w, np.log(a), sent)
+        return self._certified(total, sums, size, (y, y, eps), a * w, np.zeros(len(x)), sent)
 
 
 def _blocks(rows: NDArray[np.intp], n: int) -> list[NDArray[np.intp]]:
