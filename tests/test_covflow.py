@@ -20,7 +20,7 @@ from tolerances import (
     SEVEN_DIGITS,
 )
 
-from attnflow import psd
+from attnflow import covflow, psd
 from attnflow.attention import (
     L2Attention,
     MultiHead,
@@ -734,6 +734,19 @@ def test_a_mean_that_outgrows_doubles_is_reported_without_nan():
     assert flow.stopped == "divergence"
     assert flow.times.tolist() == [0.0, 1.0]
     assert np.isfinite(flow.means).all()
+
+
+def test_a_flow_too_stiff_for_an_explicit_method_says_so(monkeypatch):
+    """One eigenvalue grows and with it the rate at which another is held down."""
+    rng = np.random.default_rng(2)
+    rng.integers(1, 4)
+    Q, K, V = rng.normal(size=(3, 3, 3))
+    W = rng.normal(size=(3, 3))
+    monkeypatch.setattr(covflow, "MOST_EVALUATIONS", 4000)
+    attention, cov = SoftmaxAttention(Q, K, V), W @ W.T + 0.1 * np.eye(3)
+    assert gaussian_flow(attention, cov, [0.0, 2.0]).stopped == ""
+    with pytest.raises(ArithmeticError, match=r"the flow is too stiff near t = [3-5]\.\d+"):
+        gaussian_flow(attention, cov, [0.0, 8.0])
 
 
 # where flows end

@@ -107,6 +107,24 @@ def test_the_tolerance_is_met_by_sinkhorn_with_either_kernel(tol, n):
         assert fast.direct == n
 
 
+@pytest.mark.parametrize("tol", [1e-3, 1e-8])
+def test_tokens_without_weight_among_many_move_as_by_the_layer(tol):
+    """1500 tokens on the line are balanced with the fast kernel, a third of them unseen."""
+    attention, x = layer("sinkhorn", 1, 4), cloud(1500, 1, 2)
+    w = np.random.default_rng(4).dirichlet(np.ones(1500))
+    w[::3] = 0.0
+    fast = FastLayer(attention, tol)
+    assert error(fast, attention, x, w / w.sum()) <= tol
+    assert fast.direct < 150
+
+
+@ALL_KINDS
+@pytest.mark.parametrize("tol", [1e-12, 1e-14])
+def test_a_tolerance_near_rounding_gives_rounding_and_no_warning(kind, tol):
+    attention = layer(kind, 1, 4)
+    assert error(FastLayer(attention, tol), attention, cloud(200, 1, 2)) <= 1e-12
+
+
 def test_a_coarse_tolerance_is_used():
     """Not all digits are computed: else `tol` would buy nothing."""
     attention, x = layer("L2", 2), cloud(300, 2)

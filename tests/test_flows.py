@@ -605,12 +605,16 @@ def test_rescaled_tokens_of_a_matrix_with_several_exponents_stay_finite():
         SoftmaxAttention(ID, ID, TALL, causal=True),
         MultiHead([SoftmaxAttention(ID, ID, 0.5 * ID), L2Attention(ID, ID, 0.5 * ID)]),
     ):
-        assert np.isfinite(rescaled.rescaled_flow(layer, X0, [0.0, 20.0, 100.0, 150.0]).states).all()
+        assert np.isfinite(
+            rescaled.rescaled_flow(layer, X0, [0.0, 20.0, 100.0, 150.0]).states
+        ).all()
 
 
 def test_the_hull_of_rescaled_tokens_shrinks_where_v_is_the_identity():
     """z_i' = sum_j P_ij z_j - z_i points into the hull: no support function grows."""
-    flow = rescaled.rescaled_flow(SoftmaxAttention(Q, K, ID), X0, np.linspace(0, 10, 21), rtol=1e-10)
+    flow = rescaled.rescaled_flow(
+        SoftmaxAttention(Q, K, ID), X0, np.linspace(0, 10, 21), rtol=1e-10
+    )
     angles = np.linspace(0, 2 * np.pi, 60)
     directions = np.stack([np.cos(angles), np.sin(angles)])
     support = (flow.states @ directions).max(axis=1)  # (times, directions)

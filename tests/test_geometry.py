@@ -10,7 +10,7 @@ from scipy.linalg import expm
 from scipy.optimize import linprog
 from tolerances import CONDITIONED, FLOW, LINEAR_PROGRAMME, ROUNDING
 
-from attnflow import flows, geometry, rescaled, rescaled
+from attnflow import flows, geometry, rescaled
 from attnflow.attention import (
     L2Attention,
     MultiHead,
@@ -829,3 +829,15 @@ def test_a_defective_matrix_has_a_dominant_direction():
 def test_what_is_empty_is_refused_by_its_name(call, name):
     with pytest.raises(ValueError, match=f"{name} must"):
         call()
+
+
+def test_tokens_on_two_lines_are_no_polytope():
+    """All of them lie on the boundary of their hull, whatever their places along the lines."""
+    kinds = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        u = dominant(SIMPLE.V)
+        levels = rng.choice([-1.0, 0.8], size=(24, 1)) + 1e-7 * rng.normal(size=(24, 1))
+        z = levels @ u + rng.normal(size=(24, 1)) @ np.linalg.svd(u)[2][1:]
+        kinds.append(limit(SIMPLE, z).kind)
+    assert set(kinds) == {"hyperplanes"}

@@ -37,7 +37,7 @@ __all__ = ["Limit", "dominant", "hull_depth", "leaders", "limit", "rescaled_flow
 GAP = 10.0
 #: Growth of the largest norm over the second half of the horizon that counts as divergence.
 GROWTH = 10.0
-#: Projections on a line show hyperplanes only if these, or half as many as tokens, levels suffice.
+#: Clustered tokens take few positions: these, or a simplex's corners, or half as many as tokens.
 FEW_LEVELS = 3
 #: Eigenvalues this close, relative to the spectral radius, are one; wider if there is none so close.
 SAME_EIGENVALUE = (1e-8, 1e-6, 1e-4, 1e-2)
@@ -100,7 +100,8 @@ def limit(attention: Attention | MultiHead, z: ArrayLike | Flow, *, tol: float =
         if _growth(flow, basis) >= GROWTH:
             continue
         found = _groups(y, tol)
-        if found is None or (len(basis) == 1 and found[0].max() >= max(FEW_LEVELS, len(y) // 2)):
+        few = max(FEW_LEVELS, len(basis) + 1, len(y) // 2)
+        if found is None or found[0].max() >= few:
             continue
         labels, within, between = found
         points = np.stack([y[labels == k].mean(axis=0) for k in range(labels.max() + 1)])
