@@ -116,7 +116,7 @@ class FastLayer:
         assert isinstance(self.attention, SinkhornAttention)
         assert self.attention.root is not None
         eps, y = self.attention.eps, x @ self.attention.root
-        bridge = self_bridge(y, eps, w, tol=HEADROOM * self.tol)
+        bridge = self_bridge(y, eps, w, tol=max(HEADROOM * self.tol, FINEST))
         a, sent = bridge.scaling, x @ self.attention.V.T
         total = bridge.kernel.apply(a * w)
         sums = np.stack([bridge.kernel.apply(a * w * column) for column in sent.T], axis=1)

@@ -119,17 +119,17 @@ def wasserstein(mu: Measure, nu: Measure, p: float = 2.0) -> float:
     size = max(float(cost.max()), np.finfo(float).tiny)
     cost = (cost / size) ** p
     least = min(w[w > 0].min() for w in (mu.weights, nu.weights))
-    cap = 1.0
-    while True:  # a pair dearer than the whole plan is not used: capped, it hides nothing
+    cap, best = 1.0, np.inf
+    while True:  # pairs far dearer than the plan hide the others from the solver: cap them
         plan, log = ot.emd(
             mu.weights, nu.weights, np.minimum(cost / cap, 1.0), numItermax=10_000_000, log=True
         )
         if log["warning"]:
             raise ArithmeticError(f"POT's network simplex failed: {log['warning']}")
-        value = float((plan * cost).sum())
-        lower = 2 * value / least
+        best = min(best, float((plan * cost).sum()))  # at its true cost: an upper bound
+        lower = 2 * best / least
         if not 0 < lower < cap / 10:
-            return float(size * max(value, 0.0) ** (1 / p))
+            return float(size * max(best, 0.0) ** (1 / p))
         cap = lower
 
 
@@ -167,6 +167,9 @@ def log_stability_bound(A: ArrayLike, V: ArrayLike, radius: float, t: float) -> 
     R, t = validate.positive(radius, "radius"), validate.number(t, "t")
     if t < 0:
         raise ValueError(f"t must not be negative, got {t}")
+
+    if a == 0:
+        return v * t
 
     def constant(s: float) -> float:
         g = a * (R * np.exp(v * s)) ** 2
