@@ -69,9 +69,10 @@ def phase_diagram(
     def block(index: int) -> tuple[Array, Array, int]:
         size = min(BLOCK, realisations - starts[index])
         rng = np.random.default_rng(seeds[index])
-        x = np.stack([uniform(n, d, rng) for _ in range(size)])  # (size, n, d)
         gram = d >= n
-        states = x @ x.transpose(0, 2, 1) if gram else x
+        states = (
+            _grams(size, n, d, rng) if gram else np.stack([uniform(n, d, rng) for _ in range(size)])
+        )
         total, squares, steps = np.zeros((len(b), len(t))), np.zeros((len(b), len(t))), 0
         for row, beta in enumerate(b):
             shares, taken = clustered(
@@ -95,6 +96,15 @@ def uniform(n: int, d: int, rng: np.random.Generator) -> Array:
     """n tokens drawn from the uniform measure on the sphere of R^d, shape (n, d)."""
     x = rng.normal(size=(validate.count(n, "n"), validate.count(d, "d", 2)))
     return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def _grams(draws: int, n: int, d: int, rng: np.random.Generator) -> Array:
+    """Gram matrices (draws, n, n) of the tokens that :func:`uniform` would draw one by one."""
+    x = rng.normal(size=(draws, n, d))
+    g = x @ x.transpose(0, 2, 1)
+    norms = np.sqrt(np.einsum("rii->ri", g))
+    g /= norms[:, :, None] * norms[:, None, :]
+    return g
 
 
 def cores() -> int:
