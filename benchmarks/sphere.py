@@ -83,8 +83,9 @@ def column(d: int, draws: int) -> dict[str, Any]:
         return phase.phase_diagram(N, d, [BETA], TIMES, DELTA, draws, threads=1).probability[0]
 
     def first() -> np.ndarray:
-        x = draw(draws, d)
-        return x @ x.transpose(0, 2, 1)
+        rng = np.random.default_rng(0)
+        sizes = [min(phase.BLOCK, draws - k) for k in range(0, draws, phase.BLOCK)]
+        return np.concatenate([phase.grams(size, N, d, rng) for size in sizes])
 
     def peer(block: int) -> np.ndarray:
         return np.concatenate([particles(x[k : k + block]) for k in range(0, draws, block)])

@@ -71,7 +71,7 @@ def phase_diagram(
         rng = np.random.default_rng(seeds[index])
         gram = d >= n
         states = (
-            _grams(size, n, d, rng) if gram else np.stack([uniform(n, d, rng) for _ in range(size)])
+            grams(size, n, d, rng) if gram else np.stack([uniform(n, d, rng) for _ in range(size)])
         )
         total, squares, steps = np.zeros((len(b), len(t))), np.zeros((len(b), len(t))), 0
         for row, beta in enumerate(b):
@@ -98,7 +98,7 @@ def uniform(n: int, d: int, rng: np.random.Generator) -> Array:
     return x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
-def _grams(draws: int, n: int, d: int, rng: np.random.Generator) -> Array:
+def grams(draws: int, n: int, d: int, rng: np.random.Generator) -> Array:
     """Gram matrices (draws, n, n) of the tokens that :func:`uniform` would draw one by one."""
     x = rng.normal(size=(draws, n, d))
     g = x @ x.transpose(0, 2, 1)
