@@ -76,6 +76,7 @@ def the_blow_up_is_seen_too_late(patch: pytest.MonkeyPatch) -> None:
 def exponential_growth_is_taken_for_blow_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(covflow, "LARGE", 10.0)
     patch.setattr(covflow, "EXPLOSIVE", 0.1)
+    patch.setattr(covflow, "FASTER", 0.0)
 
 
 @sabotage("gaussian_flows.exponential")
