@@ -145,9 +145,12 @@ def fetch(name: str, *, progress: bool = True, accept_licence: bool = False) -> 
         try:
             with _workspace(place.resolve()) as work:
                 _put(_unpack(asset, Path(work), progress), place.resolve(), name)
+        except AssetError:
+            raise
         except (OSError, KeyError) as error:
             raise _failure(asset, f"cannot unpack it: {error}") from error
-        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError) as error:
+        except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
+            # zipfile raises RuntimeErrors for encryption and for compressions it does not know
             raise _failure(asset, f"the package is truncated or corrupt: {error}") from error
     return place
 
