@@ -21,7 +21,7 @@ if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("attnflow", "numpy", "scipy", "finufft", "pot", "jax", "ott-jax")
+PACKAGES = ("attnflow", "numpy", "scipy", "finufft", "pot", "jax", "ott-jax", "torch", "transformers")
 
 
 def peak_memory() -> int:

@@ -1,0 +1,169 @@
+"""The local constant of attention against power iteration in torch, and a forward pass of MiniLM.
+
+One head of size 64 in dimension 768, weights of the size BERT starts from and three times that.
+Ours stops by its own bound at a relative error of 1e-4. The peer is given the answer and stops at
+the first iterate whose true relative error is below 1e-4; its functions are warm, and the part of
+the vjp that does not change is computed once.
+
+    python benchmarks/lipschitz.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import report  # isort: split
+
+import numpy as np
+
+from attnflow import assets, trained
+from attnflow.jacobian import Head, local_constant
+from attnflow.rates import fit_rate
+
+D, SIZE, N, TOL, SEEDS = 768, 64, 256, 1e-4, 7
+SCALES = {"BERT's initial 0.02": 0.02, "0.06": 0.06}
+LENGTHS = (512, 1024, 2048, 4096)
+LONG = 512
+
+
+def problem(scale: float, n: int, seed: int) -> tuple[Head, np.ndarray]:
+    """A head with independent normal weights, and normalised tokens."""
+    rng = np.random.default_rng(seed)
+    Q, K, V = scale * rng.standard_normal((3, SIZE, D))
+    x = rng.standard_normal((n, D))
+    x = (x - x.mean(axis=1, keepdims=True)) / x.std(axis=1, keepdims=True)
+    return Head(Q / np.sqrt(SIZE), K, V), x
+
+
+def power(head: Head, x: np.ndarray, exact: float, dtype: str, seed: int) -> tuple[float, int]:
+    """Seconds and iterations of torch until the true error is below TOL."""
+    import torch
+    from torch.func import jvp, vjp
+
+    torch.set_num_threads(1)
+    kind = getattr(torch, dtype)
+    Q, K, V, X = (torch.tensor(M, dtype=kind) for M in (head.Q, head.K, head.V, x))
+
+    def layer(tokens: Any) -> Any:
+        scores = (tokens @ Q.T) @ (tokens @ K.T).T
+        return torch.softmax(scores, dim=1) @ (tokens @ V.T)
+
+    def run(limit: int) -> tuple[float, int]:
+        v = torch.randn(X.shape, dtype=kind, generator=torch.Generator().manual_seed(seed))
+        start = time.perf_counter()
+        _, back = vjp(layer, X)
+        for count in range(1, limit + 1):
+            v = v / torch.linalg.norm(v)
+            _, answer = jvp(layer, (X,), (v,))
+            if abs(float(torch.linalg.norm(answer)) / exact - 1) <= TOL:
+                break
+            v = back(answer)[0]
+        return time.perf_counter() - start, count
+
+    run(3)
+    return run(100_000)
+
+
+def constants() -> list[dict[str, Any]]:
+    rows = []
+    for (name, scale), dtype in [(s, t) for s in SCALES.items() for t in ("float64", "float32")]:
+        runs = []
+        for seed in range(SEEDS):
+            head, x = problem(scale, N, seed)
+            exact = local_constant([head], x, 1e-12).value
+            local_constant([head], x, TOL, dtype=dtype)
+            start = time.perf_counter()
+            found = local_constant([head], x, TOL, dtype=dtype, seed=seed + 1)
+            ours = time.perf_counter() - start
+            theirs, iterations = power(head, x, exact, dtype, seed)
+            runs.append((ours, theirs, theirs / ours, found.iterations, iterations,
+                         abs(found.value / exact - 1)))  # fmt: skip
+        middle = np.median(runs, axis=0)
+        rows.append({
+            "weights": name, "precision": dtype, "seconds": middle[0], "torch": middle[1],
+            "ratio": middle[2], "lowest ratio": min(run[2] for run in runs),
+            "steps": middle[3], "power steps": middle[4], "true error": max(run[5] for run in runs),
+        })  # fmt: skip
+    return rows
+
+
+def length(n: int) -> dict[str, Any]:
+    head, x = problem(0.06, n, 0)
+    start = time.perf_counter()
+    found = local_constant([head], x, TOL)
+    return {
+        "n": n,
+        "seconds": time.perf_counter() - start,
+        "steps": found.iterations,
+        "constant": found.value,
+        "peak GB": report.peak_memory() / 1e9,
+        "dense Jacobian GB": 8 * n * D * n * SIZE / 1e9,
+    }
+
+
+def forward() -> dict[str, Any]:
+    """MiniLM on 512 tokens of Alice: numpy here, the reference implementation in torch there."""
+    import torch
+    from transformers import BertModel
+
+    torch.set_num_threads(1)
+    text = (assets.fetch("alice") / "carroll-alice.txt").read_text("latin-1")
+    ours = trained.load("minilm")
+    ids = ours.encode(text[:4000])[:LONG]
+    theirs = BertModel.from_pretrained(assets.fetch("minilm"), local_files_only=True).eval()
+    given = torch.tensor([ids])
+    with torch.inference_mode():
+        hidden = theirs(given, output_hidden_states=True).hidden_states[-1][0].numpy()
+        peer = best(lambda: theirs(given, output_hidden_states=True))
+    mine = best(lambda: ours.forward(ids))
+    apart = float(np.abs(ours.forward(ids).hidden[-1] - hidden).max() / np.abs(hidden).max())
+    return {"tokens": len(ids), "numpy": mine, "torch": peer, "ratio": mine / peer,
+            "difference": apart}  # fmt: skip
+
+
+def best(work: Callable[[], Any], repeats: int = 7) -> float:
+    """The least of several times; the first call warms up."""
+    work()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--alone", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.alone:
+        print(json.dumps(length(options.alone)))
+        return
+    rows, passes = constants(), [forward()]
+    report.show(rows, {
+        "weights": str, "precision": str, "seconds": "{:.4f}".format, "torch": "{:.3f}".format,
+        "ratio": "{:.1f}".format, "lowest ratio": "{:.1f}".format, "steps": "{:.0f}".format,
+        "power steps": "{:.0f}".format, "true error": "{:.0e}".format,
+    })  # fmt: skip
+    scale = [report.apart(__file__, "--alone", n) for n in LENGTHS]
+    report.show(scale, {
+        "n": str, "seconds": "{:.2f}".format, "steps": str, "constant": "{:.3f}".format,
+        "peak GB": "{:.2f}".format, "dense Jacobian GB": "{:.0f}".format,
+    })  # fmt: skip
+    report.show(passes, {
+        "tokens": str, "numpy": "{:.3f}".format, "torch": "{:.3f}".format,
+        "ratio": "{:.2f}".format, "difference": "{:.0e}".format,
+    })  # fmt: skip
+    a_step = [row["seconds"] / row["steps"] for row in scale]
+    report.store("lipschitz", {
+        "constants": rows, "lengths": scale, "forward": passes,
+        "exponents": [{"time a step in n": fit_rate(LENGTHS, a_step).slope}],
+    })  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
