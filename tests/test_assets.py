@@ -110,15 +110,15 @@ def test_second_fetch_downloads_nothing(registry: Registry) -> None:
     assert registry.calls == 1
 
 
-@pytest.mark.parametrize("progress", [True, False])
-def test_progress_goes_to_stderr(
-    registry: Registry, capsys: pytest.CaptureFixture[str], progress: bool
+@pytest.mark.parametrize("progress", [True, False, None])
+def test_progress_goes_to_stderr_and_only_to_a_terminal_unless_told(
+    registry: Registry, capsys: pytest.CaptureFixture[str], progress: bool | None
 ) -> None:
     assets.fetch("toy", progress=progress)
     out, err = capsys.readouterr()
     assert out == ""
-    assert ("toy (3.0 MB to download)" in err and "100%" in err) == progress
-    assert bool(err) == progress
+    assert ("toy (3.0 MB to download)" in err and "100%" in err) == bool(progress)
+    assert bool(err) == bool(progress)
 
 
 def test_checksum_mismatch_names_both_hashes(root: Path, registry: Registry) -> None:

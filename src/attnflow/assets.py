@@ -136,8 +136,11 @@ def verify(name: str) -> None:
         _compare(asset, member, found, "; delete it and fetch again")
 
 
-def fetch(name: str, *, progress: bool = True, accept_licence: bool = False) -> Path:
-    """The directory of an asset, downloaded first if its files are not there."""
+def fetch(name: str, *, progress: bool | None = None, accept_licence: bool = False) -> Path:
+    """The directory of an asset, downloaded first if its files are not there.
+
+    A bar shows the progress in a terminal; `progress` says always or never.
+    """
     asset, place = _known(name), directory(name)
     if asset.opt_in and not accept_licence:
         raise _failure(asset, f"pass accept_licence=True to accept its {asset.licence}")
@@ -210,13 +213,14 @@ def _workspace(final: Path) -> TemporaryDirectory[str]:
     return TemporaryDirectory(dir=final.parent, prefix=prefix, ignore_cleanup_errors=True)
 
 
-def _unpack(asset: Asset, work: Path, progress: bool) -> Path:
+def _unpack(asset: Asset, work: Path, progress: bool | None) -> Path:
     """Download, then write the listed members and nothing else, each checked."""
     files = work / "files"
     total = sum(member.size for member in asset.files)
     label = f"{asset.name} ({asset.size / 1e6:.1f} MB to download)"
+    hidden = None if progress is None else not progress  # None: tqdm asks whether it is a terminal
     with (
-        tqdm(total=total, desc=label, unit="B", unit_scale=True, disable=not progress) as bar,
+        tqdm(total=total, desc=label, unit="B", unit_scale=True, disable=hidden) as bar,
         _opened(asset, download(asset, work)) as opened,
     ):
         files.mkdir()
