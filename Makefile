@@ -56,11 +56,13 @@ pages: $(READY)   ## render with warnings as errors, then links and browser
 
 bench: $(READY)   ## ratios to peers, measured in one run, in an environment of its own
 	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
-	VIRTUAL_ENV=$(CURDIR)/.venv-bench $(BIN)/uv pip install --quiet --editable '.[fast,bench]'
+	VIRTUAL_ENV=$(CURDIR)/.venv-bench $(BIN)/uv pip install --quiet --editable '.[fast,trained,bench]'
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	.venv-bench/bin/python benchmarks/transport.py
 	.venv-bench/bin/python benchmarks/heat.py
 	.venv-bench/bin/python benchmarks/sphere.py
 	.venv-bench/bin/python benchmarks/meanfield.py
+	.venv-bench/bin/python benchmarks/lipschitz.py
 
 serve:     ## the built book on http://localhost:$(PORT)
 	@test -f _build/html/index.html || { echo "nothing built yet: run make book"; exit 1; }
