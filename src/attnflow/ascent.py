@@ -31,7 +31,8 @@ def worse(layer: Layer, x: ArrayLike, R: float, *, steps: int = 200, tol: float 
 
     With unit singular vectors the gradient of :math:`\sigma(x) = \langle u, J(x) e\rangle` is that
     of the right side with u and e held. Steps follow it, are cut back to the ball, grow after a
-    success and shrink after a failure. What it finds is a lower bound of the constant of the ball.
+    success and shrink after a failure. What it finds is a lower bound of the constant of the ball,
+    whether or not its steps run out, which is therefore no cause for a warning.
     """
     x, R = validate.tokens(x), validate.positive(R, "R")
     steps, tol = validate.count(steps, "steps"), validate.positive(tol, "tol")
@@ -56,4 +57,4 @@ def worse(layer: Layer, x: ArrayLike, R: float, *, steps: int = 200, tol: float 
 
 def _into_ball(x: Array, R: float) -> Array:
     norms = np.linalg.norm(x, axis=1, keepdims=True)
-    return x * np.minimum(1.0, R / np.maximum(norms, np.finfo(float).tiny))
+    return x * (R / np.maximum(norms, R))

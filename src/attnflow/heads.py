@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from attnflow import validate
 from attnflow.attention import Attention, MultiHead, SoftmaxAttention
 from attnflow.validate import Array
@@ -40,8 +42,10 @@ def checked(layer: Layer, n: int, d: int) -> tuple[Head, ...]:
         heads = [_plain(h, W) for h, W in zip(layer.heads, layer.W, strict=True)]
     elif isinstance(layer, Attention):
         heads = [_plain(layer, None)]
-    else:
+    elif isinstance(layer, Sequence):
         heads = [_valid(head, i) for i, head in enumerate(layer)]
+    else:
+        raise ValueError(f"a layer must be softmax attention or heads, got {type(layer).__name__}")
     if not heads:
         raise ValueError("a layer must have at least one head, got none")
     answer = [len(head.V) if head.W is None else len(head.W) for head in heads]
@@ -68,6 +72,9 @@ def _valid(head: Head, i: int) -> Head:
         raise ValueError(f"a layer must be softmax attention or heads, got {type(head).__name__}")
     axes = {"Q": 2, "K": 2, "V": 2, "W": 2, "bq": 1, "bk": 1, "angles": 2}
     given: dict[str, Any] = {f: getattr(head, f) for f in axes if getattr(head, f) is not None}
+    for f in "QKV":
+        if not np.size(given.get(f, ())):
+            raise ValueError(f"{f} of head {i} must be a matrix with entries, got none")
     for f, M in given.items():
         given[f] = validate.array(M, f"{f} of head {i}", axes[f])
     head = head._replace(**given)
@@ -76,7 +83,9 @@ def _valid(head: Head, i: int) -> Head:
     if head.W is not None:
         wanted["W"] = (len(head.W), len(head.V))
     if head.angles is not None:
-        wanted["angles"] = (len(head.angles), k / 2)
+        if k % 2:
+            raise ValueError(f"heads that rotate pairs must have an even size, got {k}")
+        wanted["angles"] = (len(head.angles), k // 2)
     for f in set(given) & set(wanted):
         if getattr(head, f).shape != wanted[f]:
             raise ValueError(

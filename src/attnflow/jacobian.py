@@ -36,8 +36,9 @@ SINGLE = 1e-5
 LARGEST_SINGLE = 1e8
 #: Tolerances closer to rounding than this are refused.
 ROUNDING = 64
-#: Steps before an estimate of the error is believed: it rests on the second value found by then.
-LEAST = 8
+#: Steps before an estimate of the error is believed, and how often in a row it must be small: it
+#: rests on the second value found by then, which may still be on its way to the first.
+LEAST, PATIENCE = 8, 3
 
 
 class LocalConstant(NamedTuple):
@@ -45,7 +46,7 @@ class LocalConstant(NamedTuple):
 
     value: float  #: |J^T left|, so never above the true constant but for rounding
     residual: float  #: |J right - value left|: a singular value lies within this of `value`
-    error: float  #: Kato and Temple's bound on what `value` lacks, or the residual if that is less
+    error: float  #: an estimate of what `value` lacks, after Kato and Temple
     iterations: int  #: steps of Lanczos, each one product with J and one with its transpose
     converged: bool  #: whether error <= tol * value
     right: Array  #: (n, d), the unit direction of maximal change
@@ -232,8 +233,8 @@ def local_constant(
     """The norm of the Jacobian at x to a relative error `tol`, by Lanczos on J J^T.
 
     The largest Ritz value tends to the square of the norm from below. Iterations stop once Kato
-    and Temple's bound on what is missing, residual^2 over the gap to the next singular value, is
-    below tol. They run in single precision where tol allows; value and residual then come from
+    and Temple's bound on what is missing, residual^2 over the gap to the next eigenvalue as far as
+    that is known, has been below tol three times running. They run in single precision where tol allows; value and residual then come from
     fresh products in double, and if these disagree the iterations go on in double. That no larger
     singular value hides is a matter of the random start, as for every method of this kind.
 
@@ -288,7 +289,7 @@ def _lanczos(square: _Square, start: Array, tol: float, limit: int) -> tuple[Arr
     limit = min(limit, start.size)
     basis = np.empty((min(limit, 32) + 1, start.size), kind)
     basis[0] = start.ravel() / np.linalg.norm(start)
-    diagonal, off = np.zeros(limit), np.zeros(limit)
+    diagonal, off, settled = np.zeros(limit), np.zeros(limit), 0
     for m in range(limit):
         if m + 2 > len(basis):
             basis = np.vstack([basis, np.empty_like(basis)])
@@ -302,8 +303,9 @@ def _lanczos(square: _Square, start: Array, tol: float, limit: int) -> tuple[Arr
         top, following = values[-1], (values[-2] + rest[-2] if m else values[-1])
         if off[m] <= np.finfo(kind).eps * top:  # the basis holds all that the start can reach
             break
-        missing = rest[-1] ** 2 / (top - following) if m and top > following else rest[-1]
-        if m + 1 >= LEAST and missing <= 2 * tol * top:
+        missing = rest[-1] ** 2 / (top - following) if m and top > following else 2 * rest[-1]
+        settled = settled + 1 if missing <= 2 * tol * top else 0
+        if m + 1 >= LEAST and settled >= PATIENCE:
             break
         basis[m + 1] = y / off[m]
     u = vectors[:, -1].astype(kind) @ basis[: m + 1]

@@ -219,7 +219,7 @@ def _direction(A: ArrayLike) -> tuple[float, Array, float]:
     negative = -values[0] >= values[-1] / 8
     u = vectors[:, 0 if negative else -1]
     u = u * np.sign(u[np.abs(u).argmax()])
-    return float(max(-values[0], values[-1] / 8)), u, -1.0 if negative else 0.5
+    return float(max(-values[0], values[-1] / 8)) + 0.0, u, -1.0 if negative else 0.5
 
 
 def _share(A: ArrayLike, R: float, n: int) -> tuple[float, float]:
