@@ -25,11 +25,13 @@ SMALL: dict[str, dict[str, Any]] = {
     "bridge_langevin": {"smallest": 0.01},
     "clustering": {"n": 24, "crowd": 12, "draws": 64, "horizon": 250.0},
     "limit_geometry": {"n": 12, "draws": 8},
+    "lipschitz": {"draws": 4, "largest": 512, "starts": 4, "n": 8},
     "mean_field": {"n": 6, "draws": 2, "largest": 1024},
     "gaussian_flows": {"draws": 64, "largest": 3, "order": 16},
     "one_step": {"repeats": 12},
     "optimal_transport": {"cells": 120},
     "phase_diagram": {"betas": 8, "realisations": 32, "draws": 3},
+    "trained": {"draws": 24, "tokens": 32},
     "uniform_convergence": {"T": 0.2, "plane": 20_000, "images": 200},
 }
 for module in sorted((Path(__file__).parent / "sabotage").glob("[a-z]*.py")):

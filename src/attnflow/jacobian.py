@@ -16,7 +16,7 @@ span of the columns of all W.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,29 +69,34 @@ class Linearised:
         if self.dtype not in (np.float32, np.float64):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype}")
         heads = checked(layer, self.n, self.d)
-        self.parts = [_Part.at(head, x.astype(self.dtype)) for head in heads]
+        x = x.astype(self.dtype, copy=False)
+        self.parts = [_Part.at(head, x) for head in heads]
         self.D = len(self.parts[0].W)
 
     def jvp(self, e: ArrayLike) -> Array:
         """J e for a change e of the tokens, shape (n, d) to (n, D)."""
-        e = self._given(e, "e", self.d)
-        return np.sum([p.push(e @ p.M.T) @ p.W.T for p in self.parts], axis=0)
+        return self._jvp(self._given(e, "e", self.d))
 
     def vjp(self, u: ArrayLike) -> Array:
         """J^T u for a change u of the output, shape (n, D) to (n, d)."""
-        u = self._given(u, "u", self.D)
-        return np.sum([p.pull(u @ p.W) @ p.M for p in self.parts], axis=0)
+        return self._vjp(self._given(u, "u", self.D))
 
     def bend(self, u: ArrayLike, e: ArrayLike) -> Array:
         """The gradient of <u, J(x) e> with respect to x, shape (n, d): how the Jacobian turns."""
         e, u = self._given(e, "e", self.d), self._given(u, "u", self.D)
-        return np.sum([p.bend(u @ p.W, e @ p.M.T) @ p.M for p in self.parts], axis=0)
+        return _total(p.bend(u @ p.W, e @ p.M.T) @ p.M for p in self.parts)
+
+    def _jvp(self, e: Array) -> Array:
+        return _total(p.push(e @ p.M.T) @ p.W.T for p in self.parts)
+
+    def _vjp(self, u: Array) -> Array:
+        return _total(p.pull(u @ p.W) @ p.M for p in self.parts)
 
     def _given(self, value: ArrayLike, name: str, width: int) -> Array:
         out = validate.array(value, name, 2)
         if out.shape != (self.n, width):
             raise ValueError(f"{name} must have shape {(self.n, width)}, got {out.shape}")
-        return out.astype(self.dtype)
+        return out.astype(self.dtype, copy=False)
 
 
 class _Part(NamedTuple):
@@ -110,7 +115,7 @@ class _Part(NamedTuple):
     @classmethod
     def at(cls, head: Head, x: Array) -> _Part:
         n, t = len(x), x.dtype
-        M = np.vstack([head.Q, head.K, head.V]).astype(t)
+        M = np.vstack([head.Q, head.K, head.V], dtype=t, casting="same_kind")
         W = np.eye(len(head.V), dtype=t) if head.W is None else head.W.astype(t)
         turn = None
         if head.angles is not None:
@@ -208,7 +213,7 @@ class _Square:
         z = np.hstack([p.pull(u @ W) for p, W in zip(self.parts, self.W, strict=True)])
         z = z @ self.M @ self.M.T if self.gram is None else z @ self.gram
         pieces = zip(self.parts, self.W, np.split(z, self.ends, axis=1), strict=True)
-        return np.sum([p.push(piece) @ W.T for p, W, piece in pieces], axis=0)
+        return _total(p.push(piece) @ W.T for p, W, piece in pieces)
 
 
 def jvp(layer: Layer, x: ArrayLike, e: ArrayLike, *, dtype: DTypeLike = np.float64) -> Array:
@@ -274,10 +279,10 @@ def local_constant(
 def _certified(J: Linearised, u: Array, following: float) -> LocalConstant:
     """What two fresh products say of a left vector, given the square of the next singular value."""
     u = u / np.linalg.norm(u)  # to the precision of J; it may come from a coarser one
-    right = J.vjp(u)
+    right = J._vjp(u)
     value = float(np.linalg.norm(right))
     right /= value or 1.0
-    residual = float(np.linalg.norm(J.jvp(right) - value * u))
+    residual = float(np.linalg.norm(J._jvp(right) - value * u))
     gap = value**2 - following
     error = min(residual, value * residual**2 / (2 * gap)) if gap > 0 else residual
     return LocalConstant(value, residual, error, 0, False, right, u)
@@ -310,6 +315,14 @@ def _lanczos(square: _Square, start: Array, tol: float, limit: int) -> tuple[Arr
         basis[m + 1] = y / off[m]
     u = vectors[:, -1].astype(kind) @ basis[: m + 1]
     return (u / np.linalg.norm(u)).reshape(shape), float(following), m + 1
+
+
+def _total(parts: Iterable[Array]) -> Array:
+    """The sum, in place of the first."""
+    first, *others = parts
+    for part in others:
+        first += part
+    return first
 
 
 def _columns(z: Array, k: int) -> tuple[Array, Array, Array]:
