@@ -493,3 +493,9 @@ def test_a_tokenizer_that_cannot_be_read(tmp_path: Path) -> None:
     (path / "tokenizer.json").write_text("{}", encoding="utf-8")
     with pytest.raises(CheckpointError, match="tokenizer that cannot be read"):
         load(path)
+
+
+def test_a_path_may_start_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.write(tmp_path / "tiny", "bert")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert load("~/tiny").kind == "bert"

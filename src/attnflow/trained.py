@@ -285,7 +285,7 @@ def load(
     name_or_directory: str | Path, *, dtype: DTypeLike = np.float32, accept_licence: bool = False
 ) -> Model:
     """A model by name, or from a directory with config.json and weights, or a GGUF file."""
-    path = Path(name_or_directory)
+    path = Path(name_or_directory).expanduser()
     if str(name_or_directory) in NAMES:
         path = assets.fetch(str(name_or_directory), accept_licence=accept_licence)
     elif not path.exists():
