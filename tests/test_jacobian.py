@@ -513,3 +513,17 @@ def test_what_has_no_local_constant_is_refused(given, message):
     arguments = {"layer": SoftmaxAttention(one, one, one), "x": [[1.0, 2.0], [0.0, 1.0]], **given}
     with pytest.raises(ValueError, match=message):
         local_constant(**arguments)
+
+
+def test_double_precision_goes_on_from_single_without_its_rounding():
+    """Far out, single precision is too coarse; the four largest singular values are all 2."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        x = 150 * rng.normal(size=(8, 2))
+        attention = SoftmaxAttention(-np.eye(2), np.eye(2), np.eye(2))
+        J = Linearised(attention, x)
+        dense = [J.jvp(e.reshape(8, 2)).ravel() for e in np.eye(16)]
+        want = np.linalg.norm(dense, 2)
+        got = local_constant(attention, x, 1e-4)
+        assert got.converged
+        assert abs(got.value / want - 1) <= 1e-4

@@ -293,7 +293,8 @@ def _lanczos(square: _Square, start: Array, tol: float, limit: int) -> tuple[Arr
     shape, kind = start.shape, square.M.dtype
     limit = min(limit, start.size)
     basis = np.empty((min(limit, 32) + 1, start.size), kind)
-    basis[0] = start.ravel() / np.linalg.norm(start)
+    basis[0] = start.ravel()
+    basis[0] /= np.linalg.norm(basis[0])  # in the precision of the basis: start may be coarser
     diagonal, off, settled = np.zeros(limit), np.zeros(limit), 0
     for m in range(limit):
         if m + 2 > len(basis):
