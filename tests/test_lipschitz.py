@@ -448,3 +448,30 @@ def test_every_head_has_its_matrices():
         multi_head_upper_bound([], [], [], 1.0, 4)
     with pytest.raises(ValueError, match="W must be finite, got nan"):
         multi_head_upper_bound([I2], [I2], [[[np.nan]]], 1.0, 4)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_the_tight_bound_lies_between_every_configuration_and_the_published_one(causal):
+    rng = np.random.default_rng(5)
+    for _ in range(30):
+        A, V = rng.normal(size=(2, 3, 3))
+        R, n = rng.uniform(0.2, 4), int(rng.integers(3, 40))
+        bound = lipschitz.tight_upper_bound(A, V, R, n)
+        assert bound <= lipschitz.upper_bound(A, V, R, n)
+        for x in (
+            lipschitz.two_leaders(A, V, R, n),
+            lipschitz.adversarial(A, R, n),
+            lipschitz.spread(A, V, R, n),
+        ):
+            got = lipschitz.local_constant(SoftmaxAttention(A, np.eye(3), V, causal), x)
+            assert got.value <= bound
+
+
+def test_two_leaders_reach_the_tight_bound():
+    I2 = np.eye(2)
+    shares = [
+        lipschitz.two_leaders_bound(-I2, I2, R, n) / lipschitz.tight_upper_bound(-I2, I2, R, n)
+        for R, n in ((4, 16), (10, 256), (30, 4096), (100, 65536))
+    ]
+    assert (np.diff(shares) > 0).all()
+    assert shares[-1] > 0.99

@@ -7,8 +7,8 @@ layer on the ball is the largest *local* constant, the norm of the Jacobian, whi
 :math:`R^2`. Geshkovski et al. (2024): it is at most exponential in :math:`R^2`, whatever n.
 Castin, Ablin and Peyré (2024): it is at most of order :math:`R^2\sqrt n` and at least of order
 :math:`\sqrt n` until n is exponentially large in :math:`R^2`. Two leaders between which all others
-are undecided show that the order :math:`R^2\sqrt n` is right in two dimensions and more. The lower
-bound of order :math:`\sqrt n` has a constant
+are undecided show that the order :math:`R^2\sqrt n` is right in two dimensions and more, and that
+:func:`tight_upper_bound` has the right constant. The lower bound of order :math:`\sqrt n` has a constant
 
 .. math:: \gamma = \max(-\lambda_{\min}, \lambda_{\max}/8),
 
@@ -91,6 +91,21 @@ def upper_bound(A: ArrayLike, V: ArrayLike, R: float, n: int) -> float:
     a, v, R = _norm(_square(A, V), "A"), _norm(V, "V"), validate.positive(R, "R")
     n = validate.count(n, "n")
     return float(np.sqrt(3) * v * np.sqrt(a**2 * R**4 * (4 * n + 1) + n))
+
+
+def tight_upper_bound(A: ArrayLike, V: ArrayLike, R: float, n: int) -> float:
+    """|V| (sqrt(n) + |A| R^2 (1 + sqrt(n/2))), with a mask or without; never above upper_bound.
+
+    The three terms are the others' move, the change of the query, and that of the keys: a token's
+    attention has mean zero around its own mean, so no more than two others can hold all of it.
+    Two leaders reach it as n and R^2 / log n grow.
+
+    >>> round(tight_upper_bound(-2 * np.eye(2), np.eye(2), 1.0, 8), 4)
+    8.8284
+    """
+    g, v = _norm(_square(A, V), "A") * validate.positive(R, "R") ** 2, _norm(V, "V")
+    n = validate.count(n, "n")
+    return float(v * (np.sqrt(n) + g * (1 + np.sqrt(n / 2))))
 
 
 def multi_head_upper_bound(
