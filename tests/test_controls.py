@@ -26,6 +26,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "clustering": {"n": 24, "crowd": 12, "draws": 64, "horizon": 250.0},
     "limit_geometry": {"n": 12, "draws": 8},
     "lipschitz": {"draws": 4, "largest": 512, "starts": 4, "n": 8},
+    "lipschitz_real": {"inputs": 4, "longest": 128, "seed": 1},
     "mean_field": {"n": 6, "draws": 2, "largest": 1024},
     "gaussian_flows": {"draws": 64, "largest": 3, "order": 16},
     "one_step": {"repeats": 12},

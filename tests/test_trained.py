@@ -14,9 +14,10 @@ import tiny_checkpoints as tiny
 from numpy.typing import NDArray
 from tolerances import SINGLE, TRAINED_ANGLES, TRAINED_DOUBLE, TRAINED_SINGLE
 
-from attnflow import assets, layouts, trained
-from attnflow.checkpoints import CheckpointError
-from attnflow.trained import Model, Trace, load
+from attnflow import assets
+from attnflow.trained import Model, Trace, layouts, load
+from attnflow.trained import model as transformer
+from attnflow.trained.checkpoints import CheckpointError
 
 REACTION = "CC(C)S.CN(C)C=O.Fc1cccnc1F.O=C([O-])[O-].[K+].[K+]>>CC(C)Sc1ncccc1F"
 #: A wrong model must be wrong by more than this, far beyond any tolerance above.
@@ -130,8 +131,10 @@ def test_albert_fills_in_masked_symbols() -> None:
 
 
 def _without_root_k(monkeypatch: pytest.MonkeyPatch, small: Model) -> None:
-    right = trained.softmax
-    monkeypatch.setattr(trained, "softmax", lambda q, k, c: right(q * np.sqrt(q.shape[-1]), k, c))
+    right = transformer.softmax
+    monkeypatch.setattr(
+        transformer, "softmax", lambda q, k, c: right(q * np.sqrt(q.shape[-1]), k, c)
+    )
 
 
 def _without(field: str) -> Callable[[pytest.MonkeyPatch, Model], None]:
@@ -151,8 +154,8 @@ def _positions_shifted(monkeypatch: pytest.MonkeyPatch, small: Model) -> None:
 
 
 def _mask_inverted(monkeypatch: pytest.MonkeyPatch, small: Model) -> None:
-    right = trained.softmax
-    monkeypatch.setattr(trained, "softmax", lambda q, k, causal: right(q, k, not causal))
+    right = transformer.softmax
+    monkeypatch.setattr(transformer, "softmax", lambda q, k, causal: right(q, k, not causal))
 
 
 def _larger_eps(monkeypatch: pytest.MonkeyPatch, small: Model) -> None:
@@ -195,8 +198,8 @@ def _pairs_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _turned_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = trained.rotate
-    monkeypatch.setattr(trained, "rotate", lambda x, angles: right(x, -angles))
+    right = transformer.rotate
+    monkeypatch.setattr(transformer, "rotate", lambda x, angles: right(x, -angles))
 
 
 def _groups_interleaved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,8 +281,10 @@ def test_albert_goes_on_beyond_its_depth() -> None:
     layer, a = albert._layer(0), albert.architecture
     for index in range(12, 24):
         q, k, v = albert._project(layer, again)
-        again = trained.normalise(again + albert._attend(layer, q, k, v), layer.attention_norm, a.eps)  # fmt: skip
-        again = trained.normalise(again + albert._perceptron(layer, again), layer.mlp_norm, a.eps)
+        again = transformer.normalise(again + albert._attend(layer, q, k, v), layer.attention_norm, a.eps)  # fmt: skip
+        again = transformer.normalise(
+            again + albert._perceptron(layer, again), layer.mlp_norm, a.eps
+        )
         assert error(again[None], deep.hidden[index + 1][None]) < TRAINED_SINGLE
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from attnflow.weights import CheckpointError, Weights
+from attnflow.trained.weights import CheckpointError, Weights
 
 Floats = NDArray[np.floating[Any]]
 

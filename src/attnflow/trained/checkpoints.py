@@ -18,8 +18,8 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from attnflow import unpickle
-from attnflow.weights import (
+from attnflow.trained import unpickle
+from attnflow.trained.weights import (
     BRAIN_FLOAT,
     Bytes,
     CheckpointError,

@@ -15,7 +15,7 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 from tokenizers.implementations import BertWordPieceTokenizer
 
-from attnflow.weights import CheckpointError
+from attnflow.trained.weights import CheckpointError
 
 Encode = Callable[[str], list[int]]
 

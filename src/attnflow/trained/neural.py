@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import erf
 
-from attnflow.layouts import Floats, Norm
+from attnflow.trained.layouts import Floats, Norm
 from attnflow.validate import Array
 
 

@@ -18,7 +18,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from attnflow.weights import (
+from attnflow.trained.weights import (
     BRAIN_FLOAT,
     Bytes,
     CheckpointError,

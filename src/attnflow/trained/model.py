@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from attnflow import assets, layouts, tokens, validate
-from attnflow.checkpoints import CheckpointError, Weights, open_weights
-from attnflow.jacobian import Head
-from attnflow.layouts import Architecture, Floats, Layer, Norm
-from attnflow.neural import activate, normalise, rotate, softmax
+from attnflow import assets, validate
+from attnflow.heads import Head
+from attnflow.trained import layouts, tokens
+from attnflow.trained.checkpoints import CheckpointError, Weights, open_weights
+from attnflow.trained.layouts import Architecture, Floats, Layer, Norm
+from attnflow.trained.neural import activate, normalise, rotate, softmax
 
 NAMES = ("minilm", "albert", "smollm2", "iglm")
 

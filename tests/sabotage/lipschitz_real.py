@@ -1,0 +1,160 @@
+"""Plausible mistakes in the package, one a claim of the chapter `lipschitz_real`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnflow import lipschitz, trained
+from attnflow.trained import neural
+from sabotage import sabotage
+
+
+def _values(patch: pytest.MonkeyPatch, factor: Callable[[int], float]) -> None:
+    """Every local constant is multiplied by something that depends on the number of tokens."""
+    honest = lipschitz.local_constant
+
+    def found(layer: Any, x: Any, *args: Any, **options: Any) -> Any:
+        answer = honest(layer, x, *args, **options)
+        return answer._replace(value=answer.value * factor(len(x)))
+
+    patch.setattr(lipschitz, "local_constant", found)
+
+
+def _attention(patch: pytest.MonkeyPatch, wrong: Callable[[Any, int], Any]) -> None:
+    patch.setattr(trained.Trace, "attention", wrong)
+
+
+def _mean_over_tokens(n: int) -> float:
+    return float(n**-0.5)
+
+
+def _sum_over_tokens(n: int) -> float:
+    return float(n**0.5)
+
+
+@sabotage("lipschitz_real.encoder-middle")
+def the_norm_is_a_mean_over_tokens(patch: pytest.MonkeyPatch) -> None:
+    _values(patch, _mean_over_tokens)
+
+
+@sabotage("lipschitz_real.encoder-bends")
+def every_layer_has_the_heads_of_the_first(patch: pytest.MonkeyPatch) -> None:
+    honest = trained.Model.attention_heads
+    patch.setattr(trained.Model, "attention_heads", lambda self, layer, n: honest(self, 0, n))
+
+
+@sabotage("lipschitz_real.first-layers")
+def layers_are_counted_from_the_middle(patch: pytest.MonkeyPatch) -> None:
+    """What was asked of the first layer is answered for the middle one, and the other way round."""
+    heads, forward = trained.Model.attention_heads, trained.Model.forward
+
+    def turned(self: trained.Model, layer: int, n: int) -> Any:
+        return heads(self, self.depth // 2 - layer, n)
+
+    def other(self: trained.Model, ids: Any, *, layers: int | None = None) -> Any:
+        if layers not in (1, self.depth // 2 + 1):
+            return forward(self, ids, layers=layers)
+        trace = forward(self, ids, layers=self.depth // 2 + 1)
+        return trace._replace(inputs=trace.inputs[::-1])
+
+    patch.setattr(trained.Model, "attention_heads", turned)
+    patch.setattr(trained.Model, "forward", other)
+
+
+@sabotage("lipschitz_real.jump")
+def positions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    honest = trained.Model._embed
+
+    def without(self: trained.Model, ids: Any) -> Any:
+        table = self.position_vectors
+        return honest(self, ids) - (0 if table is None else table[: len(ids)])
+
+    patch.setattr(trained.Model, "_embed", without)
+
+
+@sabotage("lipschitz_real.looks-back")
+def queries_and_keys_change_places(patch: pytest.MonkeyPatch) -> None:
+    def swapped(self: trained.Trace, layer: int) -> Any:
+        weights, sums = neural.softmax(self.keys[layer], self.queries[layer], self.causal)
+        return weights / sums
+
+    _attention(patch, swapped)
+
+
+@sabotage("lipschitz_real.undecided")
+def scores_are_not_divided_by_the_root_of_the_size(patch: pytest.MonkeyPatch) -> None:
+    def sharp(self: trained.Trace, layer: int) -> Any:
+        queries = self.queries[layer] * np.sqrt(self.queries.shape[-1])
+        weights, sums = neural.softmax(queries, self.keys[layer], self.causal)
+        return weights / sums
+
+    _attention(patch, sharp)
+
+
+@sabotage("lipschitz_real.decoder-middle")
+def the_mean_over_tokens_again(patch: pytest.MonkeyPatch) -> None:
+    _values(patch, _mean_over_tokens)
+
+
+@sabotage("lipschitz_real.sink")
+def the_left_vector_is_returned_for_the_right(patch: pytest.MonkeyPatch) -> None:
+    honest = lipschitz.local_constant
+
+    def found(*args: Any, **options: Any) -> Any:
+        answer = honest(*args, **options)
+        return answer._replace(right=answer.left)
+
+    patch.setattr(lipschitz, "local_constant", found)
+
+
+@sabotage("lipschitz_real.place")
+def rows_and_columns_change_places(patch: pytest.MonkeyPatch) -> None:
+    honest = trained.Trace.attention
+    _attention(patch, lambda self, layer: honest(self, layer).swapaxes(1, 2))
+
+
+@sabotage("lipschitz_real.held")
+def only_the_whole_constant_is_a_mean(patch: pytest.MonkeyPatch) -> None:
+    _values(patch, _mean_over_tokens)
+
+
+@sabotage("lipschitz_real.reach")
+def gamma_is_the_mean_eigenvalue(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lipschitz, "gamma", lambda A: float(np.trace(A)) / len(A))
+
+
+@sabotage("lipschitz_real.adversarial")
+def all_tokens_stand_in_one_place(patch: pytest.MonkeyPatch) -> None:
+    honest = lipschitz.adversarial
+    patch.setattr(lipschitz, "adversarial", lambda A, R, n: honest(A, R, n)[np.zeros(n, int)])
+
+
+@sabotage("lipschitz_real.upper")
+def the_scores_are_left_out_of_the_bound(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        lipschitz,
+        "multi_head_upper_bound",
+        lambda A, V, W, R, n: float(
+            np.sqrt(3 * n)
+            * sum(np.linalg.norm(w, 2) * np.linalg.norm(v, 2) for w, v in zip(W, V, strict=True))
+        ),
+    )
+
+
+@sabotage("lipschitz_real.positions")
+def the_number_of_the_position_is_added(patch: pytest.MonkeyPatch) -> None:
+    honest = trained.Model._embed
+    patch.setattr(
+        trained.Model,
+        "_embed",
+        lambda self, ids: honest(self, ids) + 0.01 * np.arange(len(ids), dtype="f")[:, None],
+    )
+
+
+@sabotage("lipschitz_real.random")
+def the_sum_over_tokens_again(patch: pytest.MonkeyPatch) -> None:
+    _values(patch, _sum_over_tokens)

@@ -1,0 +1,84 @@
+"""Plausible mistakes in the package, one a claim of the chapter `trained`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnflow.trained import Model, Trace, neural
+from attnflow.trained import model as transformer
+from sabotage import sabotage
+
+
+def _no_perceptron(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Model, "_perceptron", lambda self, layer, x: np.zeros_like(x))
+
+
+@sabotage("trained.works")
+def positions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Model, "position_vectors", None)
+
+
+@sabotage("trained.mean")
+def normalisation_removes_the_mean_token(patch: pytest.MonkeyPatch) -> None:
+    honest = neural.normalise
+
+    def centred(x: Any, norm: Any, eps: float) -> Any:
+        out = honest(x, norm, eps)
+        return out - out.mean(axis=0, keepdims=True)
+
+    patch.setattr(transformer, "normalise", centred)
+
+
+@sabotage("trained.spread")
+def the_perceptron_is_left_out(patch: pytest.MonkeyPatch) -> None:
+    _no_perceptron(patch)
+
+
+@sabotage("trained.collapse")
+def attention_is_left_out(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Model, "_attend", lambda self, layer, q, k, v: np.float32(0))
+
+
+@sabotage("trained.twice")
+def the_layer_is_not_applied_beyond_the_depth(patch: pytest.MonkeyPatch) -> None:
+    honest = Model.forward
+
+    def short(self: Model, text: Any, *, layers: int | None = None) -> Trace:
+        trace = honest(self, text, layers=min(layers or self.depth, self.depth))
+        still = max((layers or 0) - self.depth, 0)
+        return trace._replace(hidden=np.concatenate([trace.hidden, [trace.hidden[-1]] * still]))
+
+    patch.setattr(Model, "forward", short)
+
+
+@sabotage("trained.clusters")
+def the_perceptron_is_left_out_of_the_iteration(patch: pytest.MonkeyPatch) -> None:
+    _no_perceptron(patch)
+
+
+@sabotage("trained.nearest")
+def rows_are_not_divided_by_their_sums(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        Trace,
+        "attention",
+        lambda self, layer: neural.softmax(self.queries[layer], self.keys[layer], self.causal)[0],
+    )
+
+
+@sabotage("trained.causal")
+def the_mask_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    honest = neural.softmax
+    patch.setattr(neural, "softmax", lambda q, k, causal: honest(q, k, False))
+
+
+@sabotage("trained.columns")
+def keys_are_divided_by_their_size_as_well(patch: pytest.MonkeyPatch) -> None:
+    honest = neural.softmax
+
+    def faint(q: Any, k: Any, causal: bool) -> Any:
+        return honest(q, k / k.shape[-1], causal)
+
+    patch.setattr(transformer, "softmax", faint)
