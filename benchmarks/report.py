@@ -21,7 +21,9 @@ if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 RESULTS = Path(__file__).parent / "results"
-PACKAGES = ("attnflow", "numpy", "scipy", "finufft", "pot", "jax", "ott-jax", "torch", "transformers")
+PACKAGES = (
+    "attnflow", "numpy", "scipy", "finufft", "pot", "jax", "ott-jax", "torch", "transformers",
+)  # fmt: skip
 
 
 def peak_memory() -> int:
