@@ -398,3 +398,17 @@ def test_registry_is_sane() -> None:
             assert ".." not in file.path
             assert not file.path.startswith("/")
             assert 100 < file.size < 1e8
+
+
+def test_colours_of_the_terminal_do_not_hide_what_was_said(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = b"\x1b[31mERROR: first\x1b[0m\x1b[31m\nERROR: No matching distribution\x1b[0m\n\x1b[0m"
+
+    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.CompletedProcess(command, 1, b"", said)
+
+    monkeypatch.setattr(assets.subprocess, "run", run)
+    message = refusal()
+    assert "it said: ERROR: No matching distribution.\n" in message
+    assert "\x1b" not in message

@@ -31,6 +31,8 @@ VARIABLE = "ATTNFLOW_ASSETS"
 STALE = 24 * 3600  #: seconds after which a working directory is taken for a killed fetch's
 #: URLs, host names and IP numbers in what pip and apt-get print.
 ADDRESS = r"(?i)\w+://\S+|\b(host=|resolve )'[^']*'|\b([\w-]+\.)+[a-z]{2,}\b|\b\d+(\.\d+){3}\b"
+#: What colours text in a terminal, as programs started from a notebook print too.
+COLOUR = "\x1b\\[[0-9;]*m"
 
 
 class AssetError(RuntimeError):
@@ -198,7 +200,8 @@ def _run(asset: Asset, command: list[str], cwd: Path, failure: str) -> None:
     """Run a program; its last words on failure are passed on without addresses."""
     done = subprocess.run(command, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True)
     if done.returncode:
-        last = (done.stderr.decode(errors="replace").strip() or "nothing").splitlines()[-1]
+        said = re.sub(COLOUR, "", done.stderr.decode(errors="replace")).strip()
+        last = (said or "nothing").splitlines()[-1]
         raise _failure(asset, f"{failure}; it said: {re.sub(ADDRESS, '[address]', last)}")
 
 
