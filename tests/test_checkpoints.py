@@ -19,6 +19,7 @@ from safetensors.numpy import save, save_file
 
 from attnflow import assets
 from attnflow.trained.checkpoints import CheckpointError, open_weights
+from attnflow.trained.weights import blame
 
 DATA = Path(__file__).parent / "data"
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -302,3 +303,12 @@ def test_directories_and_missing_files(tmp_path: Path) -> None:
         open_weights(tmp_path)
     with pytest.raises(CheckpointError, match="No such file"):
         open_weights(tmp_path / "absent.bin")
+
+
+@pytest.mark.parametrize("slip", [NameError("no such name"), ImportError("no such module")])
+def test_slips_of_our_own_are_not_blamed_on_the_file(slip: Exception, tmp_path: Path) -> None:
+    with pytest.raises(type(slip)), blame(tmp_path / "model.bin"):
+        raise slip
+    corrupt = pytest.raises(CheckpointError, match=r"model\.bin is truncated or corrupt")
+    with corrupt, blame(tmp_path / "model.bin"):
+        raise KeyError("missing")

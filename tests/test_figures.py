@@ -7,6 +7,7 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -198,7 +199,7 @@ def turn(times: np.ndarray = TIMES, path: np.ndarray = BALL) -> figures.Shown:
 
 
 def traces_of(html: str) -> list[dict]:
-    start = re.search(r"Plotly\.newPlot\(\s*\"plot-globe\",\s*", html)
+    start = re.search(r"Plotly\.newPlot\(\s*\"plot-\w+\",\s*", html)
     assert start is not None
     return json.JSONDecoder().raw_decode(html, start.end())[0]
 
@@ -249,3 +250,27 @@ def test_the_sphere_is_described_and_small() -> None:
 def test_the_sphere_refuses_a_path_of_another_shape(times: np.ndarray, path: np.ndarray) -> None:
     with pytest.raises(ValueError, match=r"path must be \(times, n, 3\) with \d times, got shape"):
         turn(times, path)
+
+
+def wave(**options: Any) -> figures.Shown:
+    x = np.linspace(0, 1, 5)
+    frames = [{"curve": (x, np.full(5, float(k)))} for k in range(4)]
+    return figures.curve_player(
+        frames, np.arange(4.0), name="wave", alt="A wave", caption="It rises.",
+        x_range=(0.0, 1.0), y_range=(0.0, 4.0), **options,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("start", [0, 2])
+def test_curves_open_at_the_frame_that_is_asked_for(start: int) -> None:
+    html = wave(start=start).html
+    (curve,) = traces_of(html)
+    assert curve["y"] == [float(start)] * 5
+    assert [frame["data"][0]["y"][0] for frame in frames_of(html)] == [0.0, 1.0, 2.0, 3.0]
+    assert f'"active":{start}' in html
+
+
+@pytest.mark.parametrize("start", [-1, 4])
+def test_curves_cannot_open_at_a_frame_that_is_not_there(start: int) -> None:
+    with pytest.raises(ValueError, match=f"start must be one of 4 frames, got {start}"):
+        wave(start=start)

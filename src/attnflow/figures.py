@@ -231,13 +231,18 @@ def sphere_player(
 
 def curve_player(
     frames: list[Mapping[str, tuple[Array, Array]]], times: Array, *, name: str, alt: str,
-    caption: str, x_range: tuple[float, float], y_range: tuple[float, float],
+    caption: str, x_range: tuple[float, float], y_range: tuple[float, float], start: int = 0,
 ) -> Shown:  # fmt: skip
-    """Curves that change in time, with a slider: every frame maps a label to (x, y)."""
+    """Curves that change in time, with a slider: every frame maps a label to (x, y).
+
+    It opens at frame `start`, so that the page says something before anyone moves the slider.
+    """
     import plotly.graph_objects as go
 
     if len(frames) != len(times):
         raise ValueError(f"frames must match the {len(times)} times, got {len(frames)}")
+    if not 0 <= start < len(frames):
+        raise ValueError(f"start must be one of {len(frames)} frames, got {start}")
     styles = [
         {"color": GREY, "width": 5},
         {"color": BLUE, "width": 2},
@@ -251,7 +256,7 @@ def curve_player(
             for (label, (x, y)), style in zip(frames[k].items(), styles, strict=False)
         ]  # fmt: skip
 
-    fig = go.Figure(draw(0))
+    fig = go.Figure(draw(start))
     fig.frames = [go.Frame(data=draw(k), name=str(k)) for k in range(len(times))]
     grid = {"zeroline": False, "gridcolor": "rgba(139,145,154,.25)"}
     fig.update_xaxes(range=list(x_range), **grid)
@@ -260,6 +265,7 @@ def curve_player(
         height=340, margin={"l": 40, "r": 10, "t": 20, "b": 20},
         legend={"x": 0.99, "xanchor": "right", "y": 0.98}, **_controls(fig.frames, times),
     )  # fmt: skip
+    fig.layout.sliders[0].active = start
     return show_plotly(fig, name=name, alt=alt, caption=caption)
 
 

@@ -55,7 +55,7 @@ class Weights(Mapping[str, NDArray[np.float32]]):
 
 
 class blame:
-    """Whatever goes wrong with a file becomes a CheckpointError that names it."""
+    """What goes wrong with a file becomes a CheckpointError that names it; our own slips do not."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,7 +69,7 @@ class blame:
         if isinstance(error, CheckpointError | OSError):
             why = error.strerror if isinstance(error, OSError) else error
             raise CheckpointError(f"{self.path.name} {why}") from None
-        if isinstance(error, Exception):
+        if isinstance(error, Exception) and not isinstance(error, NameError | ImportError):
             raise CheckpointError(f"{self.path.name} is truncated or corrupt: {error}") from error
 
 
