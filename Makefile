@@ -5,6 +5,8 @@ BIN    := $(VENV)/bin
 UV     := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv
 READY  := $(VENV)/.ready
 PORT   ?= 8000
+# Which processor the notebooks are run on: own, or one that tests/processor.py can emulate.
+PROCESSOR ?= own
 
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 export JUPYTER_PLATFORM_DIRS := 1
@@ -47,8 +49,8 @@ unit: $(READY)    ## unit, property and doctests; claims and their controls
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not built and not browser"
 	$(BIN)/python -m pytest -q --doctest-modules src/attnflow
 
-notebooks: $(READY)   ## nbval: every chapter prints again what is committed
-	$(BIN)/python -m pytest --nbval --nbval-cell-timeout=300 -p no:warnings -n 2 --dist loadfile book
+notebooks: $(READY)   ## nbval: every chapter says again what is committed (PROCESSOR=other: on another one)
+	$(BIN)/python tests/processor.py $(PROCESSOR) $(BIN)/python -m pytest --nbval --nbval-cell-timeout=300 -p no:warnings -n 2 --dist loadfile book
 
 pages: $(READY)   ## render with warnings as errors, then links and browser
 	$(BIN)/attnflow book --stored --strict

@@ -3,9 +3,10 @@
 ``check`` compares what a statement predicts with what was measured; ``control`` is the same
 comparison after a hypothesis was removed, and must come out *fails*. Both return a row that a
 notebook shows as text and HTML and that carries itself as JSON in the output's MIME bundle,
-where the ledger and the sweeps read it. What is shown is rounded to a tenth of the tolerance, so
-that another processor prints the same text; the unrounded numbers travel in the output's
-metadata.
+where the ledger and the sweeps read it. What is shown is rounded to a tenth of the tolerance; the
+unrounded numbers travel in the output's metadata. Two runs are compared by those
+(:meth:`Check.agrees`), never by the text: a number on the edge of a digit prints differently on
+another processor and means the same.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ MIME = "application/vnd.attnflow.check+json"
 KINDS = ("identity", "bound", "limit", "rate", "illustration")
 RELATIONS = ("==", "<=", ">=")
 HOLDS, FAILS, OUTSIDE = "holds", "fails", "outside hypotheses"
+#: The fraction of its tolerance by which a number of a check may differ between two processors.
+FRACTION = 0.1
+#: Where that is finer than the six digits a row prints: half a unit of the sixth.
+SIXTH = 5e-6
 
 
 class Check(NamedTuple):
@@ -52,6 +57,21 @@ class Check(NamedTuple):
                 self.verdict == FAILS and not math.isnan(self.measured)
             )
         return self.verdict in (HOLDS, OUTSIDE)
+
+    def agrees(self, other: Check) -> bool:
+        """Whether another run says the same: the verdict and all words exactly, numbers closely.
+
+        Close is a tenth of the tolerance, or half a unit of the sixth digit.
+        """
+        words = self._replace(predicted=0.0, measured=0.0, interval=None)
+        if words != other._replace(predicted=0.0, measured=0.0, interval=None):
+            return False
+        mine, theirs = (
+            (row.predicted, row.measured, *(row.interval or ())) for row in (self, other)
+        )
+        return len(mine) == len(theirs) and all(
+            _close(a, b, self.tol) for a, b in zip(mine, theirs, strict=True)
+        )
 
     def exact(self) -> dict[str, Any]:
         """All fields, unrounded, as JSON can hold them."""
@@ -189,6 +209,12 @@ def _meets(measured: float, predicted: float, tol: float, relation: str) -> bool
     if relation == ">=":
         return measured >= predicted - tol
     return abs(measured - predicted) <= tol
+
+
+def _close(a: float, b: float, tol: float) -> bool:
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return a == b or (math.isnan(a) and math.isnan(b))
+    return abs(a - b) <= max(FRACTION * tol, SIXTH * max(abs(a), abs(b)))
 
 
 def rounded(value: float, tol: float) -> str:

@@ -15,6 +15,7 @@ from tqdm import tqdm
 
 from attnflow import __version__
 from attnflow.book.chapters import Project, find_project, key
+from attnflow.book.compare import merge
 from attnflow.book.parameters import BookError
 from attnflow.book.run import (
     Job,
@@ -238,7 +239,7 @@ def _store(project: Project, names: list[str], jobs: int | None) -> None:
         _print_checks(result.unsound)
         bad += len(result.unsound)
         result.notebook.metadata["attnflow"] = {"key": result.key}
-        write_notebook(result.notebook, chapter.path)
+        write_notebook(merge(chapter.read(), result.notebook), chapter.path)
         click.echo(f"stored {_short(chapter.path)}")
     sys.exit(1 if bad else 0)
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import nbformat
 from traitlets.config import Config
 
+from attnflow import provenance
 from attnflow.book.chapters import BookError, Chapter, Project, key
 from attnflow.claims import MIME, Check, from_json
 
@@ -87,6 +88,7 @@ def execute(
     if strict:
         _refuse_stderr(project, chapter, finished)
     notebook = _overlay(chapter.read(), finished, chapter.default_parameters == parameters)
+    stamp(notebook, run_key, seconds)
     return Run(chapter.name, parameters, run_key, notebook, checks(notebook), seconds, cached)
 
 
@@ -101,7 +103,6 @@ def _papermill(
     partial.parent.mkdir(parents=True, exist_ok=True)
     paths = [str(project.root / "src"), os.environ.get("PYTHONPATH", "")]
     settings = dict.fromkeys(THREADS, "1") | {
-        "ATTNFLOW_KEY": run_key,
         "PYTHONPATH": os.pathsep.join(p for p in paths if p),
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
     }
@@ -159,10 +160,23 @@ def _tidy(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
-        for output in cell.get("outputs", []):
-            if output.get("name") == "stderr":
-                output["text"] = _FOLDERS.sub("", output["text"])
+        if cell.cell_type == "code":
+            cell.outputs = _joined(cell.outputs)
     return notebook
+
+
+def _joined(outputs: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
+    """Text that arrived in pieces, whole: where it was cut is an accident of time."""
+    out: list[nbformat.NotebookNode] = []
+    for output in outputs:
+        if output.get("name") == "stderr":
+            output["text"] = _FOLDERS.sub("", output["text"])
+        streams = output.output_type == "stream" and out and out[-1].output_type == "stream"
+        if streams and out[-1].name == output.name:
+            out[-1].text += output.text
+        else:
+            out.append(output)
+    return out
 
 
 def _overlay(
@@ -183,6 +197,15 @@ def _overlay(
     source.cells = cells
     source.metadata = done.metadata
     return source
+
+
+def stamp(notebook: nbformat.NotebookNode, run_key: str, seconds: float) -> None:
+    """Say in the footer which run this is, and how long it took."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", []):
+            if provenance.MIME in output.get("data", {}):
+                rows = {"run key": run_key, "run time": f"{seconds:.0f} s"}
+                output["data"] = nbformat.from_dict(provenance.stamped(output["data"], **rows))
 
 
 def _refuse_stderr(project: Project, chapter: Chapter, notebook: nbformat.NotebookNode) -> None:
