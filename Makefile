@@ -71,7 +71,7 @@ serve:     ## the built book on http://localhost:$(PORT)
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
 
 store: $(READY)   ## execute the chapters at defaults and write their outputs back into book/
-	$(BIN)/attnflow run --all --store
+	$(BIN)/attnflow store
 
 lock: $(READY)    ## solve the dependencies again
 	$(UV) pip compile pyproject.toml --extra book --extra test --generate-hashes --universal \

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from attnflow.book.chapters import find_project
-from attnflow.book.run import checks
+from attnflow.book.notebooks import checks
 from attnflow.claims import KINDS
 
 PROJECT = find_project()

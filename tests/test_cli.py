@@ -16,7 +16,7 @@ from conftest import METADATA, append, edit_cell
 
 from attnflow.book import cli as module
 from attnflow.book.chapters import Project
-from attnflow.book.run import checks
+from attnflow.book.notebooks import checks
 
 
 def invoke(project: Project, *args: str) -> Result:

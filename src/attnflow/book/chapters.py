@@ -39,6 +39,11 @@ class Chapter(NamedTuple):
         """Every parameter's default."""
         return {p.name: p.default for p in self.parameters}
 
+    def changed(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Those parameters that are not at their defaults."""
+        default = self.default_parameters
+        return {name: value for name, value in parameters.items() if value != default[name]}
+
     def resolve(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """All parameters, defaults filled in; a BookError for anything that is not allowed."""
         known = {p.name: p for p in self.parameters}
@@ -171,24 +176,48 @@ def _module_file(project: Project, name: str) -> Path | None:
     return None
 
 
-def key(project: Project, chapter: Chapter, parameters: Mapping[str, Any]) -> str:
-    """The name of a run: the same key means the same numbers, so there is nothing to do."""
-    sources = code(chapter.read())
+class Recipe(NamedTuple):
+    """All that a run of a chapter depends on but its parameters, read once."""
+
+    project: Project
+    chapter: Chapter
+    source: nbformat.NotebookNode
+    files: dict[str, Path]  #: modules that it reaches and data that they name, by path in src/
+    basis: dict[str, Any]  #: digests of code, modules, data and lock
+
+    def key(self, parameters: Mapping[str, Any]) -> str:
+        """The name of a run: the same key means the same numbers, so there is nothing to do."""
+        parts = {**self.basis, "parameters": dict(sorted(parameters.items()))}
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def recipe(project: Project, name: str) -> Recipe:
+    """The chapter `name` with everything that it calls."""
+    chapter = project.chapter(name)
+    source = chapter.read()
+    sources = code(source)
     try:
         modules = reach(project, sources)
     except SyntaxError as error:
         raise BookError(f"{chapter.name} has a cell that is not valid Python: {error}") from None
     lock = project.root / "requirements.lock"
-    text = {n: p.read_text(encoding="utf-8") for n, p in modules.items()}
+    text = [path.read_text(encoding="utf-8") for path in modules.values()]
     stored = {p.name: p for m in modules.values() for p in (m.parent / "data").glob("*.npz")}
-    parts = {
+    named = {n: p for n, p in stored.items() if any(n in t for t in text)}
+    basis = {
         "code": sources,
         "modules": {n: _digest(p) for n, p in modules.items()},
-        "data": {n: _digest(p) for n, p in stored.items() if any(n in t for t in text.values())},
+        "data": {n: _digest(p) for n, p in named.items()},
         "lock": _digest(lock) if lock.is_file() else "",
-        "parameters": dict(sorted(parameters.items())),
     }
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    paths = [*modules.values(), *named.values()]
+    files = {p.relative_to(project.root / "src").as_posix(): p for p in paths}
+    return Recipe(project, chapter, source, files, basis)
+
+
+def key(project: Project, chapter: Chapter, parameters: Mapping[str, Any]) -> str:
+    """The key of a run of `chapter`."""
+    return recipe(project, chapter.name).key(parameters)
 
 
 def _digest(path: Path) -> str:

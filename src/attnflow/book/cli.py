@@ -1,41 +1,46 @@
-"""The command line: ``attnflow list | run | sweep | claims | book | assets``.
+"""The command line: ``attnflow list | run | sweep | store | claims | book | assets``.
 
-Exit codes: 0 all is well; 1 a check fails or a chapter stopped; 2 the call itself was wrong.
+Exit codes: 0 all is well; 1 a check fails, a chapter stopped or the disk did not take a file; 2 the
+call itself was wrong; 130 it was interrupted.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
-from tqdm import tqdm
 
 from attnflow import __version__
-from attnflow.book.chapters import Project, find_project, key
+from attnflow.book.chapters import Chapter, Project, code, find_project, recipe
 from attnflow.book.compare import merge
+from attnflow.book.files import require_writable
+from attnflow.book.keep import CHECKS, NOTEBOOK, Shelf
+from attnflow.book.kernels import Runner
+from attnflow.book.notebooks import checks, write_notebook
 from attnflow.book.parameters import BookError
-from attnflow.book.run import (
-    Job,
-    Run,
-    RunError,
-    checks,
-    execute,
-    execute_all,
-    workers,
-    write_notebook,
-)
+from attnflow.book.run import Job, Run, RunError, execute_all, local
+from attnflow.book.table import FORMATS
+from attnflow.book.terminal import Progress, print_checks, print_forecast, short
 from attnflow.claims import FAILS, HOLDS, OUTSIDE, Check, ledger
 
 _COLOUR = {HOLDS: "green", FAILS: "red", OUTSIDE: "yellow", "": "white"}
 _JOBS = click.option(
-    "-j", "--jobs", type=click.IntRange(1), help="Processes; one per core unless given."
+    "-j", "--jobs", type=click.IntRange(1), help="Runs at once; one per core unless given."
 )
 _PARAMETER = click.option(
     "-p", "--parameter", "given", multiple=True, metavar="NAME=VALUE", help="May be repeated."
 )
+
+
+def _CLUSTER(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that send runs to a Dask cluster."""
+    at = click.option("--scheduler", metavar="ADDRESS", help="A Dask cluster, as tcp://HOST:PORT.")
+    own = click.option("--workers", type=click.IntRange(1), help="A local Dask cluster of so many.")
+    return at(own(command))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -60,53 +65,81 @@ def list_() -> None:
 
 
 @cli.command()
-@click.argument("chapter", required=False)
+@click.argument("chapter")
 @_PARAMETER
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for notebook and page.")
 @click.option("--no-html", is_flag=True, help="Only the notebook; rendering takes some seconds.")
 @click.option("--fresh", is_flag=True, help="Execute even if this run is known.")
-@click.option("--all", "every", is_flag=True, help="Every chapter, at defaults (with --store).")
-@click.option("--store", is_flag=True, help="Write the outputs at defaults back into book/.")
-@_JOBS
-def run(
-    chapter: str | None, given: tuple[str, ...], out: Path | None, no_html: bool, fresh: bool,
-    every: bool, store: bool, jobs: int | None,
-) -> None:  # fmt: skip
+def run(chapter: str, given: tuple[str, ...], out: Path | None, no_html: bool, fresh: bool) -> None:
     """Run CHAPTER with new parameters: executed notebook, HTML page and checks.
 
     Exits with 1 if a check fails, or if a negative control does not.
     """
     project = find_project()
-    if store:
-        if given or not (every or chapter):
-            raise click.UsageError("--store takes a chapter or --all, and no parameters")
-        _store(project, list(project.chapters()) if every else [str(chapter)], jobs)
-        return
-    if chapter is None or every:
-        raise click.UsageError("name one chapter (`attnflow list` shows them)")
-    done = execute(project, chapter, _pairs(given), cache=not fresh)
-    folder = out or project.build / "out" / f"{done.chapter}-{done.key}"
-    notebook = folder / f"{done.chapter}.ipynb"
-    write_notebook(done.notebook, notebook)
-    _print_checks(done.checks)
+    prepared = recipe(project, chapter)
+    parameters = prepared.chapter.resolve(_pairs(given))
+    name, key = prepared.chapter.name, prepared.key(parameters)
+    folder = out or project.build / "out" / f"{name}-{key}"
+    require_writable(folder)
+    (done,) = _finish(project, [Job(name, parameters)], local(1), cache=not fresh)
+    if isinstance(done, BookError):
+        raise done
+    notebook = folder / f"{name}.ipynb"
+    write_notebook(done.whole, notebook)
+    print_checks(done.checks)
     click.echo(f"{'known' if done.cached else 'ran'} in {done.seconds:.0f} s, key {done.key}")
-    click.echo(f"notebook  {_short(notebook)}")
+    click.echo(f"notebook  {short(notebook)}")
     if not no_html:
         from attnflow.book.render import build_page
 
-        click.echo(f"page      {_short(build_page(project, done.chapter, done.notebook, folder))}")
+        click.echo(f"page      {short(build_page(project, name, done.whole, folder))}")
     sys.exit(1 if done.unsound else 0)
+
+
+@cli.command()
+@click.argument("chapters", nargs=-1)
+@_JOBS
+def store(chapters: tuple[str, ...], jobs: int | None) -> None:
+    """Execute CHAPTERS (all, unless named) at defaults and write their outputs into book/.
+
+    An output that says what is stored already stays as it is.
+    """
+    project = find_project()
+    listed = [project.chapter(name) for name in chapters] or list(project.chapters().values())
+    with Progress(len(listed), "chapters") as note:
+        todo = [Job(chapter.name, {}) for chapter in _longest_first(project, listed)]
+        results = _finish(project, todo, local(jobs), strict=True, finished=note)
+    bad = 0
+    for result in results:
+        if isinstance(result, BookError):
+            click.echo(str(result), err=True)
+            bad += 1
+            continue
+        print_checks(result.unsound)
+        bad += len(result.unsound)
+        chapter = project.chapter(result.chapter)
+        result.whole.metadata["attnflow"] = {"key": result.key}
+        write_notebook(merge(chapter.read(), result.whole), chapter.path)
+        click.echo(f"stored {short(chapter.path)}")
+    sys.exit(1 if bad else 0)
 
 
 @cli.command()
 @click.argument("chapter")
 @_PARAMETER
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for table and plot.")
-@click.option("--format", "form", type=click.Choice(["csv", "parquet"]), default="csv")
+@click.option("--format", "form", type=click.Choice(FORMATS), default="csv")
+@click.option(
+    "--keep", "what", type=click.Choice([CHECKS, "notebooks"]), default=CHECKS,
+    help="What to keep of each run: a few kB, or all with its figures.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say how many runs and hours, and run nothing.")
 @_JOBS
+@_CLUSTER
 def sweep(
-    chapter: str, given: tuple[str, ...], out: Path | None, form: str, jobs: int | None
-) -> None:
+    chapter: str, given: tuple[str, ...], out: Path | None, form: str, what: str, dry_run: bool,
+    jobs: int | None, scheduler: str | None, workers: int | None,
+) -> None:  # fmt: skip
     """Run CHAPTER over a grid, for example -p beta=1,2,4 -p n=16,32.
 
     Runs that are known are not repeated, so an interrupted sweep goes on where it stopped.
@@ -117,24 +150,26 @@ def sweep(
     values = {name: _split(text) for name, text in _pairs(given).items()}
     if not values:
         raise click.UsageError("give at least one parameter with several values, as -p beta=1,2,4")
-    points = sweeping.grid(project, chapter, values)
-    name = project.chapter(chapter).name
-    folder = out or project.build / "sweeps" / name
-    with workers(jobs) as executor, _bar(len(points), "runs") as note:
-        results = sweeping.sweep(project, name, points, executor, note)
-    rows = sweeping.table(results, points)
-    path = folder / f"{name}.{form}"
-    sweeping.write_table(rows, path, form)
-    drawn = sweeping.plot(rows, list(values), folder / f"{name}.png")
-    known = sum(isinstance(r, Run) and r.cached for r in results)
-    click.echo(f"{len(points)} runs, {known} known before; {len(rows)} rows in {_short(path)}")
-    if drawn:
-        click.echo(f"plot in {_short(folder / f'{name}.png')}")
-    stopped = [r for r in results if isinstance(r, BookError)]
-    for error in stopped:
-        click.echo(str(error), err=True)
-    bad = [row for r in results if isinstance(r, Run) for row in r.unsound]
-    sys.exit(1 if stopped or bad else 0)
+    grid = sweeping.Grid(project, chapter, values)
+    kind = NOTEBOOK if what == "notebooks" else CHECKS
+    if dry_run:
+        print_forecast(sweeping.forecast(project, grid, kind), workers or jobs)
+        return
+    folder = out or project.build / "sweeps" / grid.chapter
+    require_writable(folder)
+    table, picture = folder / f"{grid.chapter}.{form}", folder / f"{grid.chapter}.png"
+    with _runner(jobs, scheduler, workers) as runner, Progress(len(grid), "runs") as note:
+        done = sweeping.sweep(
+            project, grid, runner, table, what=kind, plot_path=picture, finished=note
+        )
+    click.echo(f"{done.runs} runs, {done.known} known before; {done.rows} rows in {short(table)}")
+    if done.drawn:
+        click.echo(f"plot in {short(picture)}")
+    for why in done.stopped[:20]:
+        click.echo(why, err=True)
+    if len(done.stopped) > 20:
+        click.echo(f"and {len(done.stopped) - 20} more that stopped; the table has them", err=True)
+    sys.exit(1 if done.stopped or done.unsound else 0)
 
 
 @cli.command()
@@ -146,7 +181,7 @@ def claims() -> None:
     for chapter in project.chapters().values():
         notebook = chapter.read()
         rows += checks(notebook)
-        current = key(project, chapter, chapter.default_parameters)
+        current = recipe(project, chapter.name).key(chapter.default_parameters)
         if notebook.metadata.get("attnflow", {}).get("key") != current:
             click.echo(
                 f"note: {chapter.name} or what it calls changed since its outputs were stored"
@@ -167,7 +202,11 @@ def claims() -> None:
 @click.option("--strict", is_flag=True, help="Warnings of the renderer are errors.")
 @click.option("--fresh", is_flag=True, help="Execute every chapter even if nothing changed.")
 @_JOBS
-def book(stored: bool, strict: bool, fresh: bool, jobs: int | None) -> None:
+@_CLUSTER
+def book(
+    stored: bool, strict: bool, fresh: bool, jobs: int | None, scheduler: str | None,
+    workers: int | None,
+) -> None:  # fmt: skip
     """Execute what changed, write the ledger, render the HTML book into _build/html."""
     from attnflow.book.render import build, stage
 
@@ -176,18 +215,21 @@ def book(stored: bool, strict: bool, fresh: bool, jobs: int | None) -> None:
     unsound: list[Check] = []
     source = project.root
     if not stored:
-        results = _execute_chapters(project, list(project.chapters()), jobs, cache=not fresh)
+        chapters = _longest_first(project, project.chapters().values())
+        todo = [Job(chapter.name, {}) for chapter in chapters]
+        with _runner(jobs, scheduler, workers) as runner, Progress(len(todo), "chapters") as note:
+            results = _finish(project, todo, runner, finished=note, cache=not fresh, strict=True)
         errors = [r for r in results if isinstance(r, BookError)]
-        done = {r.chapter: r.notebook for r in results if isinstance(r, Run)}
+        done = {r.chapter: r.whole for r in results if isinstance(r, Run)}
         unsound = [row for r in results if isinstance(r, Run) for row in r.unsound]
         source = project.build / "source"
         stage(project, done, source)
     click.echo("rendering")
     page = build(project, source, strict=strict)
-    click.echo(f"book in {_short(page)}")
+    click.echo(f"book in {short(page)}")
     for error in errors:
         click.echo(f"{click.style('stopped', fg='red')}  {error}", err=True)
-    _print_checks(unsound)
+    print_checks(unsound)
     if errors:
         click.echo("the pages of stopped chapters show their committed outputs", err=True)
     sys.exit(1 if errors or unsound else 0)
@@ -216,55 +258,43 @@ def assets(name: str | None, accept_licence: bool) -> None:
         raise BookError(str(error)) from None
 
 
-def _execute_chapters(
-    project: Project, names: list[str], jobs: int | None, cache: bool
-) -> list[Run | BookError]:
-    todo = [Job(name, {}) for name in names]
-    with (
-        workers(min(jobs or 2, len(names)) if names else 1) as executor,
-        _bar(len(todo), "chapters") as note,
-    ):
-        return execute_all(project, todo, executor, cache=cache, strict=True, finished=note)
+def _finish(
+    project: Project, todo: list[Job], runner: Runner, *,
+    finished: Callable[[Job, Run | BookError], None] = lambda job, result: None,
+    cache: bool = True, strict: bool = False,
+) -> list[Run | BookError]:  # fmt: skip
+    """All of `todo` with their notebooks, in its order."""
+    results: dict[int, Run | BookError] = {}
+    with closing(execute_all(project, todo, runner, cache=cache, strict=strict)) as runs:
+        for index, result in runs:
+            results[index] = result
+            finished(todo[index], result)
+    return [results[index] for index in range(len(todo))]
 
 
-def _store(project: Project, names: list[str], jobs: int | None) -> None:
-    chapters = [project.chapter(name) for name in names]
-    results = _execute_chapters(project, [c.name for c in chapters], jobs, cache=True)
-    bad = 0
-    for chapter, result in zip(chapters, results, strict=True):
-        if isinstance(result, BookError):
-            click.echo(str(result), err=True)
-            bad += 1
-            continue
-        _print_checks(result.unsound)
-        bad += len(result.unsound)
-        result.notebook.metadata["attnflow"] = {"key": result.key}
-        write_notebook(merge(chapter.read(), result.notebook), chapter.path)
-        click.echo(f"stored {_short(chapter.path)}")
-    sys.exit(1 if bad else 0)
+def _longest_first(project: Project, chapters: Iterable[Chapter]) -> list[Chapter]:
+    """By the time that the last run took, else by how much code there is: none ends alone."""
+    shelf = Shelf(project.build / "runs")
+
+    def cost(chapter: Chapter) -> tuple[float, int]:
+        spent = shelf.seconds(chapter.name)
+        return (max(spent, default=0.0), sum(map(len, code(chapter.read()))))
+
+    return sorted(chapters, key=cost, reverse=True)
 
 
-class _bar:
-    """A progress bar that names what just finished."""
+@contextmanager
+def _runner(jobs: int | None, scheduler: str | None, workers: int | None) -> Iterator[Runner]:
+    """Kernels here, or a cluster where one was named or asked for."""
+    if scheduler is None and workers is None:
+        yield local(jobs)
+        return
+    if jobs is not None or (scheduler is not None and workers is not None):
+        raise click.UsageError("one of --jobs, --workers and --scheduler says where runs happen")
+    from attnflow.book.cluster import connect
 
-    def __init__(self, total: int, unit: str) -> None:
-        self.bar = tqdm(
-            total=total,
-            unit=unit,
-            bar_format="{l_bar}{bar:24}| {n_fmt}/{total_fmt} {unit} {elapsed}{postfix}",
-        )
-
-    def __enter__(self) -> Callable[[Job, Run | BookError], None]:
-        self.bar.refresh()
-        return self._note
-
-    def _note(self, job: Job, result: Run | BookError) -> None:
-        word = "stopped" if isinstance(result, BookError) else "known" if result.cached else "ran"
-        self.bar.set_postfix_str(f"{job.chapter} {word}")
-        self.bar.update()
-
-    def __exit__(self, *exc: object) -> None:
-        self.bar.close()
+    with connect(scheduler, workers) as runner:
+        yield runner
 
 
 def _pairs(given: Iterable[str]) -> dict[str, Any]:
@@ -291,30 +321,14 @@ def _split(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-def _print_checks(rows: Iterable[Check]) -> None:
-    listed = [(row, row.shown()) for row in rows]
-    wide = {
-        name: max((len(shown[name]) for _, shown in listed), default=0)
-        for name in ("claim", "predicted", "measured")
-    }
-    for row, shown in listed:
-        label = "control" if row.is_control else "check  "
-        cells = "  ".join(shown[name].ljust(width) for name, width in wide.items())
-        verdict = click.style(shown["verdict"], fg="green" if row.sound else "red")
-        click.echo(f"{label} {cells}  {verdict}")
-
-
-def _short(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
-
-
 def main() -> None:
     """The entry point: a user's mistake is a sentence, not a traceback."""
     try:
         cli.main(standalone_mode=False)
     except click.exceptions.Abort:
-        click.echo("stopped; what was finished is kept", err=True)
+        click.echo(
+            "stopped; what was finished is kept: the same command goes on from there", err=True
+        )
         sys.exit(130)
     except click.ClickException as error:
         error.show()
@@ -325,3 +339,7 @@ def main() -> None:
     except BookError as error:
         click.echo(f"attnflow: {error}", err=True)
         sys.exit(2)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"attnflow: {where}{error.strerror or error}", err=True)
+        sys.exit(1)

@@ -22,6 +22,10 @@ from typing import Any, NamedTuple
 TYPES: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
 LISTS: dict[str, type] = {"list[int]": int, "list[float]": float}
 _INTERVAL = re.compile(r",?\s*in\s*([\[(])\s*([^,\s]+)\s*,\s*([^,\s]+)\s*([\])])\s*$")
+#: Numbers as people write them; Python would also take 1_0, ２４ and what only it can read.
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.IGNORECASE)
+_INFINITE = re.compile(r"\s*[+-]?inf(inity)?\s*", re.IGNORECASE)
+_WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _CHOICES = re.compile(r",?\s*one of\s+(\S+(?:\s*\|\s*\S+)+)\s*$")
 
 
@@ -62,7 +66,7 @@ class Parameter(NamedTuple):
 
     def _convert(self, value: Any) -> Any:
         if self.type in LISTS:
-            entries = ast.literal_eval(value) if isinstance(value, str) else value
+            entries = _listed(value) if isinstance(value, str) else value
             if not isinstance(entries, list | tuple):
                 raise ValueError
             return [_scalar(entry, LISTS[self.type]) for entry in entries]
@@ -81,6 +85,15 @@ class Parameter(NamedTuple):
         return above and below
 
 
+def _listed(text: str) -> list[str]:
+    """The entries of "[1, 2, 3]" or "(1, 2, 3)"."""
+    inner = text.strip()
+    if (inner[:1], inner[-1:]) not in (("[", "]"), ("(", ")")) or len(inner) < 2:
+        raise ValueError
+    entries = [entry.strip() for entry in inner[1:-1].split(",")]
+    return entries[:-1] if entries[-1] == "" else entries
+
+
 def _scalar(value: Any, kind: type) -> Any:
     if kind is bool:
         if isinstance(value, bool):
@@ -88,8 +101,13 @@ def _scalar(value: Any, kind: type) -> Any:
         return {"true": True, "false": False, "1": True, "0": False}[str(value).lower()]
     if isinstance(value, bool):
         raise ValueError
+    if isinstance(value, str) and kind is not str:
+        if not (_NUMBER.fullmatch(value) or (kind is float and _INFINITE.fullmatch(value))):
+            raise ValueError
+        if len(value) > 400:
+            raise ValueError
     if kind is int:
-        if isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d+\s*", value):
+        if isinstance(value, str) and _WHOLE.fullmatch(value):
             return int(value)  # exact, however long
         number = float(value) if isinstance(value, str) else value  # "6.0", "1e3"
         if int(number) != number:

@@ -18,8 +18,8 @@ import nbformat
 import yaml
 
 from attnflow.book.chapters import Project
+from attnflow.book.files import write_text
 from attnflow.book.parameters import BookError
-from attnflow.book.run import write_text
 
 
 def stage(project: Project, notebooks: Mapping[str, nbformat.NotebookNode], folder: Path) -> None:

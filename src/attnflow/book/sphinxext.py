@@ -24,7 +24,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from attnflow.book.chapters import find_project
-from attnflow.book.run import checks
+from attnflow.book.notebooks import checks
 from attnflow.claims import FAILS, HOLDS, OUTSIDE, Check, ledger
 
 _MATHJAX, _PLOTLY = "tex-svg-full.js", "plotly.min.js"

@@ -1,118 +1,139 @@
 """Many runs of one chapter over a grid of parameters -> one tidy table and a plot.
 
 Every run is kept under its key as soon as it is done, so a sweep that was interrupted goes on
-where it stopped: the runs that finished are read back. `executor` is the seam to a cluster.
+where it stopped: the runs that finished are read back. The grid is never held as a whole and the
+table is written as it grows, in the order of the grid, so ten thousand points are as good as ten.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 import math
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from attnflow.book.chapters import Project
+from attnflow.book.chapters import Project, recipe
+from attnflow.book.files import draft
+from attnflow.book.keep import CHECKS, Shelf
+from attnflow.book.kernels import Runner
 from attnflow.book.parameters import BookError
-from attnflow.book.run import Job, Run, execute_all, write_text
+from attnflow.book.run import Job, Run, execute_all
+from attnflow.book.table import Row, Table, rows
 
-FORMATS = ("csv", "parquet")
+#: A plot of more points than this is a cloud.
+DRAWN = 2000
 
 
-def grid(
-    project: Project, chapter_name: str, values: Mapping[str, Sequence[Any]]
-) -> list[dict[str, Any]]:
-    """Every combination, validated before anything runs."""
-    chapter = project.chapter(chapter_name)
-    for name, options in values.items():
-        if not options:
-            raise BookError(f"{name} has no values to sweep over")
-    combinations = [
-        chapter.resolve(dict(zip(values, point, strict=True)))
-        for point in itertools.product(*values.values())
-    ]
-    unique = []
-    for point in combinations:
-        if point not in unique:
-            unique.append(point)
-    return unique
+class Grid:
+    """Every combination of some values, the other parameters at their defaults."""
+
+    def __init__(self, project: Project, name: str, values: Mapping[str, Sequence[Any]]) -> None:
+        chapter = project.chapter(name)
+        self.chapter, self.axes = chapter.name, dict[str, list[Any]]()
+        for axis, options in values.items():
+            if not options:
+                raise BookError(f"{axis} has no values to sweep over")
+            self.axes[axis] = []
+            for option in options:
+                value = chapter.resolve({axis: option})[axis]
+                if value not in self.axes[axis]:
+                    self.axes[axis].append(value)
+        self.defaults = chapter.default_parameters
+
+    @property
+    def values(self) -> dict[str, list[Any]]:
+        """Every value that each parameter takes."""
+        return {name: self.axes.get(name, [value]) for name, value in self.defaults.items()}
+
+    def __len__(self) -> int:
+        return math.prod(len(values) for values in self.axes.values())
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for point in itertools.product(*self.axes.values()):
+            yield {**self.defaults, **dict(zip(self.axes, point, strict=True))}
+
+
+class Summary(NamedTuple):
+    """What came of a sweep."""
+
+    runs: int
+    known: int
+    rows: int
+    stopped: tuple[str, ...]  #: why runs stopped, one line each
+    unsound: int  #: checks that fail and controls that do not
+    drawn: bool
 
 
 def sweep(
     project: Project,
-    chapter_name: str,
-    points: Sequence[dict[str, Any]],
-    executor: Executor,
+    grid: Grid,
+    runner: Runner,
+    table: Path,
+    *,
+    what: str = CHECKS,
+    plot_path: Path | None = None,
     finished: Callable[[Job, Run | BookError], None] = lambda job, result: None,
-) -> list[Run | BookError]:
-    """Run every point; the order is the order of `points`."""
-    jobs = [Job(chapter_name, point) for point in points]
-    return execute_all(project, jobs, executor, finished=finished)
+) -> Summary:
+    """Run every point and write `table`, whose ending says whether it is CSV or Parquet."""
+    known, unsound, stopped, kept = 0, 0, list[str](), list[Row]()
+    jobs = (Job(grid.chapter, point) for point in grid)
+    with (
+        Table(table, grid.values) as out,
+        closing(execute_all(project, jobs, runner, what=what)) as results,
+    ):
+        for index, result in results:
+            point = _at(grid, index)
+            made = rows(point, result)
+            out.add(index, made)
+            if isinstance(result, Run):
+                known += result.cached
+                unsound += len(result.unsound)
+                if len(grid) <= DRAWN:
+                    kept += [row for row in made if not row["control"]]
+            else:
+                stopped.append(str(result))
+            finished(Job(grid.chapter, point), result)
+    drawn = plot_path is not None and plot(kept, list(grid.axes), plot_path)
+    return Summary(len(grid), known, out.written, tuple(stopped), unsound, drawn)
 
 
-def table(
-    results: Sequence[Run | BookError], points: Sequence[dict[str, Any]]
-) -> list[dict[str, Any]]:
-    """One row per run and check; a run that stopped has one row with its error."""
-    rows = []
-    for point, result in zip(points, results, strict=True):
-        if isinstance(result, BookError):
-            rows.append({**point, "verdict": "error", "error": str(result).splitlines()[0]})
-            continue
-        for check in result.checks:
-            rows.append(
-                {
-                    **point,
-                    "claim": check.id,
-                    "case": check.case,
-                    "control": check.is_control,
-                    "predicted": check.predicted,
-                    "measured": check.measured,
-                    "tol": check.tol,
-                    "relation": check.relation,
-                    "verdict": check.verdict,
-                    "seconds": result.seconds,
-                    "key": result.key,
-                    "error": "",
-                }
-            )
-    return rows
+class Forecast(NamedTuple):
+    """What a sweep would take."""
+
+    runs: int
+    known: int
+    seconds: float | None  #: of one run, the median of those that are kept; None if there is none
 
 
-def write_table(rows: Sequence[dict[str, Any]], path: Path, form: str) -> None:
-    """The table as CSV or Parquet, atomically."""
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    if form == "parquet":
-        try:
-            import pyarrow
-            from pyarrow import parquet
-        except ImportError:
-            raise BookError("Parquet needs pyarrow: pip install 'attnflow[parquet]'") from None
-        path.parent.mkdir(parents=True, exist_ok=True)
-        data = pyarrow.table({c: [row.get(c) for row in rows] for c in columns})
-        with _draft(path) as draft:
-            parquet.write_table(data, draft)
-        return
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_text(buffer.getvalue(), path)
+def forecast(project: Project, grid: Grid, what: str = CHECKS) -> Forecast:
+    """Count the runs of a sweep, and those that are known, without running anything."""
+    prepared = recipe(project, grid.chapter)
+    shelf = Shelf(project.build / "runs")
+    known = sum(shelf.holds(grid.chapter, prepared.key(point), what) for point in grid)
+    spent = shelf.seconds(grid.chapter)
+    return Forecast(len(grid), known, statistics.median(spent) if spent else None)
 
 
-def plot(rows: Sequence[dict[str, Any]], swept: Sequence[str], path: Path) -> bool:
+def _at(grid: Grid, index: int) -> dict[str, Any]:
+    """The point at a place of the grid."""
+    point = {}
+    for axis, values in reversed(grid.axes.items()):
+        index, place = divmod(index, len(values))
+        point[axis] = values[place]
+    return {**grid.defaults, **point}
+
+
+def plot(kept: Sequence[Row], swept: Sequence[str], path: Path) -> bool:
     """Measured against predicted for every check, over the first numeric swept parameter.
 
     The other swept parameters tell the lines apart. False where there is nothing to draw.
     """
     from matplotlib.figure import Figure
 
-    numeric = [p for p in swept if all(isinstance(r.get(p), int | float) for r in rows)]
-    kept = [r for r in rows if r["verdict"] != "error" and not r["control"]]
+    numeric = [p for p in swept if all(isinstance(r[p], int | float) for r in kept)]
     panels = list(dict.fromkeys((r["claim"], r["case"]) for r in kept))
     if not numeric or not panels:
         return False
@@ -123,10 +144,9 @@ def plot(rows: Sequence[dict[str, Any]], swept: Sequence[str], path: Path) -> bo
     for k, (claim, case) in enumerate(panels):
         ax = fig.add_subplot(lines, columns, k + 1)
         mine = [r for r in kept if (r["claim"], r["case"]) == (claim, case)]
-        for group in dict.fromkeys(tuple(r[p] for p in others) for r in mine):
-            part = sorted(
-                (r for r in mine if tuple(r[p] for p in others) == group), key=lambda r: r[axis]
-            )
+        for group in dict.fromkeys(tuple(map(repr, (r[p] for p in others))) for r in mine):
+            part = [r for r in mine if tuple(map(repr, (r[p] for p in others))) == group]
+            part.sort(key=lambda r: float(r[axis]))
             label = ", ".join(f"{p}={v}" for p, v in zip(others, group, strict=True))
             at = [r[axis] for r in part]
             ax.plot(at, [r["measured"] for r in part], "o-", label=label or "measured")
@@ -138,18 +158,6 @@ def plot(rows: Sequence[dict[str, Any]], swept: Sequence[str], path: Path) -> bo
         ax.set_xlabel(axis)
         if others and k == 0:
             ax.legend(fontsize=7)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _draft(path) as draft:
-        fig.savefig(draft, format="png", dpi=130)
+    with draft(path) as name:
+        fig.savefig(name, format="png", dpi=130)
     return True
-
-
-@contextmanager
-def _draft(path: Path) -> Iterator[Path]:
-    """A temporary name that becomes `path` if all goes well, and vanishes if not."""
-    draft = path.with_suffix(".tmp")
-    try:
-        yield draft
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

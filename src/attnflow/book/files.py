@@ -1,0 +1,43 @@
+"""Files that are whole or absent: written under a temporary name, then moved."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from attnflow.book.parameters import BookError
+
+
+@contextmanager
+def draft(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path` that becomes it if all goes well, and vanishes if not."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    name = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    try:
+        yield name
+        os.replace(name, path)
+    finally:
+        with suppress(OSError):
+            name.unlink(missing_ok=True)
+
+
+def write_text(text: str, path: Path) -> None:
+    """Write a text file so that a reader never sees half of it."""
+    with draft(path) as name:
+        name.write_text(text, encoding="utf-8")
+
+
+def require_writable(folder: Path) -> None:
+    """Refuse a folder in which nothing can be written, before any work is done for it."""
+    probe = folder / f".{uuid.uuid4().hex[:8]}.probe"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"x" * 4096)
+    except OSError as error:
+        raise BookError(f"cannot write in {folder}: {error.strerror or error}") from None
+    finally:
+        with suppress(OSError):
+            probe.unlink(missing_ok=True)

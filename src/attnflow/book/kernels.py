@@ -1,0 +1,193 @@
+"""Where runs happen on this machine: kernels, each driven by a thread, none left behind.
+
+A kernel is a process already, so there is no pool of processes on top. A cell that raises is a
+result like any other (:class:`Executed`); a kernel that dies is an exception, and its run may be
+tried again. Kernels end with the process that drives them, whatever ends it (see kernel.py).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import nbformat
+from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+from attnflow.book.chapters import Recipe
+from attnflow.book.keep import CHECKS
+from attnflow.book.notebooks import SHOWN_ONLY, parametrised, tidy
+
+#: One thread per kernel: runs are parallel already, and sums keep their order.
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+_PREFIX = "attnflow-"
+
+
+class Failure(NamedTuple):
+    """The cell that stopped a run, and why."""
+
+    cell: int
+    ename: str
+    evalue: str
+
+
+class Executed(NamedTuple):
+    """A notebook after its run; up to the cell that failed, if one did."""
+
+    notebook: nbformat.NotebookNode
+    failure: Failure | None = None
+
+
+class KernelDied(Exception):
+    """The process that ran a chapter is gone; nothing is wrong with the chapter as such."""
+
+
+class Stopped(Exception):
+    """The run was stopped from outside."""
+
+
+class Runner(Protocol):
+    """Something that executes chapters: kernels here, or a cluster."""
+
+    @property
+    def slots(self) -> int:
+        """How many runs it takes at once."""
+
+    def run(self, recipe: Recipe, parameters: Mapping[str, Any], what: str) -> Executed:
+        """Execute a chapter; what is wanted of it (notebook or checks) says whether to draw."""
+
+    def stop(self) -> None:
+        """End what is under way; runs in progress raise Stopped."""
+
+
+class Kernels:
+    """Kernels of this Python on this machine."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._live: set[AsyncKernelManager] = set()
+        self._guard = threading.Lock()
+        self._stopped = False
+        _clear_scratch()
+
+    @property
+    def slots(self) -> int:
+        """How many kernels at once."""
+        return self._slots
+
+    def run(self, recipe: Recipe, parameters: Mapping[str, Any], what: str) -> Executed:
+        """Execute a chapter in a kernel of its own."""
+        changed = recipe.chapter.changed(parameters)
+        notebook = parametrised(recipe.source, changed)
+        with tempfile.TemporaryDirectory(
+            prefix=f"{_PREFIX}{os.getpid()}-", ignore_cleanup_errors=True
+        ) as folder:
+            manager = _manager(Path(folder))
+            client = NotebookClient(
+                notebook, km=manager, timeout=None, startup_timeout=180,
+                shutdown_kernel="immediate",
+                resources={"metadata": {"path": str(recipe.project.book)}},
+                **({"skip_cells_with_tag": SHOWN_ONLY} if what == CHECKS else {}),
+            )  # fmt: skip
+            failure = None
+            with self._registered(manager):
+                try:
+                    client.execute(env=_environment(recipe), cleanup_kc=True)
+                except CellExecutionError as error:
+                    failure = Failure(_last_cell(notebook), error.ename, error.evalue)
+                except (DeadKernelError, RuntimeError, OSError) as error:
+                    if self._stopped:
+                        raise Stopped from None
+                    raise KernelDied(f"{type(error).__name__}: {error}") from error
+        return Executed(tidy(notebook), failure)
+
+    def stop(self) -> None:
+        """Kill every kernel, and start none any more."""
+        with self._guard:
+            self._stopped = True
+            for manager in self._live:
+                _kill(manager)
+
+    @contextmanager
+    def _registered(self, manager: AsyncKernelManager) -> Iterator[None]:
+        with self._guard:
+            if self._stopped:
+                raise Stopped
+            self._live.add(manager)
+        try:
+            yield
+        finally:
+            _kill(manager)
+            with self._guard:
+                self._live.discard(manager)
+
+
+class _OwnPython(KernelSpecManager):
+    """This very Python, whichever kernels are installed beside it."""
+
+    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
+        script = Path(__file__).with_name("kernel.py")
+        argv = [sys.executable, "-P", str(script)]
+        return KernelSpec(
+            argv=[*argv, "-f", "{connection_file}"], display_name="Python 3", language="python"
+        )
+
+
+def _manager(folder: Path) -> AsyncKernelManager:
+    """Sockets and files of its own for every kernel: parallel runs never race for a port."""
+    place = {"connection_file": str(folder / "kernel.json")}
+    if os.name == "posix":
+        place |= {"transport": "ipc", "ip": str(folder / "k")}
+    return AsyncKernelManager(kernel_name="python3", kernel_spec_manager=_OwnPython(), **place)
+
+
+def _environment(recipe: Recipe) -> dict[str, str]:
+    paths = [str(recipe.project.root / "src"), os.environ.get("PYTHONPATH", "")]
+    return {
+        **os.environ,
+        **dict.fromkeys(THREADS, "1"),
+        "PYTHONPATH": os.pathsep.join(p for p in paths if p),
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "MPLBACKEND": os.environ.get("MPLBACKEND", "agg"),
+    }
+
+
+def _kill(manager: AsyncKernelManager) -> None:
+    process = getattr(manager.provisioner, "process", None)
+    if process is not None and process.poll() is None:
+        with suppress(OSError):
+            process.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+def _last_cell(notebook: nbformat.NotebookNode) -> int:
+    counts = [c.execution_count for c in notebook.cells if c.cell_type == "code"]
+    return max(count for count in counts if count is not None)
+
+
+def _clear_scratch() -> None:
+    """Remove the folders of kernels whose driver was killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}[0-9]*-*"):
+        found = re.match(rf"{_PREFIX}(\d+)-", folder.name)
+        if found and not _alive(int(found[1])):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
