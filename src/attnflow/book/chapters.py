@@ -21,6 +21,9 @@ from IPython.core.inputtransformer2 import TransformerManager
 
 from attnflow.book.parameters import BookError, Parameter, parse_parameters
 
+#: In place of requirements.lock where only its digest is known.
+LOCK_DIGEST = "requirements.sha256"
+
 
 class Chapter(NamedTuple):
     """A notebook that takes parameters."""
@@ -200,7 +203,6 @@ def recipe(project: Project, name: str) -> Recipe:
         modules = reach(project, sources)
     except SyntaxError as error:
         raise BookError(f"{chapter.name} has a cell that is not valid Python: {error}") from None
-    lock = project.root / "requirements.lock"
     text = [path.read_text(encoding="utf-8") for path in modules.values()]
     stored = {p.name: p for m in modules.values() for p in (m.parent / "data").glob("*.npz")}
     named = {n: p for n, p in stored.items() if any(n in t for t in text)}
@@ -208,7 +210,7 @@ def recipe(project: Project, name: str) -> Recipe:
         "code": sources,
         "modules": {n: _digest(p) for n, p in modules.items()},
         "data": {n: _digest(p) for n, p in named.items()},
-        "lock": _digest(lock) if lock.is_file() else "",
+        "lock": _lock_digest(project),
     }
     paths = [*modules.values(), *named.values()]
     files = {p.relative_to(project.root / "src").as_posix(): p for p in paths}
@@ -218,6 +220,14 @@ def recipe(project: Project, name: str) -> Recipe:
 def key(project: Project, chapter: Chapter, parameters: Mapping[str, Any]) -> str:
     """The key of a run of `chapter`."""
     return recipe(project, chapter.name).key(parameters)
+
+
+def _lock_digest(project: Project) -> str:
+    """The digest of the locked versions; a bundle carries only that."""
+    lock, stated = project.root / "requirements.lock", project.root / LOCK_DIGEST
+    if lock.is_file():
+        return _digest(lock)
+    return stated.read_text(encoding="utf-8") if stated.is_file() else ""
 
 
 def _digest(path: Path) -> str:

@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -46,6 +47,7 @@ class Executed(NamedTuple):
     """A notebook after its run; up to the cell that failed, if one did."""
 
     notebook: nbformat.NotebookNode
+    seconds: float
     failure: Failure | None = None
 
 
@@ -88,6 +90,7 @@ class Kernels:
 
     def run(self, recipe: Recipe, parameters: Mapping[str, Any], what: str) -> Executed:
         """Execute a chapter in a kernel of its own."""
+        started = time.monotonic()
         changed = recipe.chapter.changed(parameters)
         notebook = parametrised(recipe.source, changed)
         with tempfile.TemporaryDirectory(
@@ -110,7 +113,7 @@ class Kernels:
                     if self._stopped:
                         raise Stopped from None
                     raise KernelDied(f"{type(error).__name__}: {error}") from error
-        return Executed(tidy(notebook), failure)
+        return Executed(tidy(notebook), time.monotonic() - started, failure)
 
     def stop(self) -> None:
         """Kill every kernel, and start none any more."""

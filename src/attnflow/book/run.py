@@ -9,7 +9,6 @@ does not stop the others, and an interruption leaves nothing running and loses n
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
@@ -120,9 +119,7 @@ def _make(
 ) -> Kept:
     project, name = prepared.project, prepared.chapter.name
     partial = project.build / "failed" / f"{name}-{key}.ipynb"
-    started = time.monotonic()
     done = _tried(prepared, parameters, runner, what)
-    seconds = time.monotonic() - started
     if done.failure is not None:
         cell, ename, evalue = done.failure
         write_notebook(done.notebook, partial)
@@ -133,7 +130,7 @@ def _make(
         )
     partial.unlink(missing_ok=True)
     rows = checks(done.notebook)
-    return Kept(done.notebook if what == NOTEBOOK else None, rows, seconds)
+    return Kept(done.notebook if what == NOTEBOOK else None, rows, done.seconds)
 
 
 def _tried(prepared: Recipe, parameters: dict[str, Any], runner: Runner, what: str) -> Executed:
@@ -209,4 +206,6 @@ def _outcome(future: Future[Run]) -> Run | BookError:
     try:
         return future.result()
     except BookError as error:
+        if error.fatal:
+            raise
         return error
