@@ -24,7 +24,7 @@ import nbformat
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbclient.exceptions import CellExecutionError
 
 from attnflow.book.chapters import Recipe
 from attnflow.book.keep import CHECKS
@@ -99,7 +99,7 @@ class Kernels:
             manager = _manager(Path(folder))
             client = NotebookClient(
                 notebook, km=manager, timeout=None, startup_timeout=180,
-                shutdown_kernel="immediate",
+                shutdown_kernel="immediate", on_cell_start=self._go_on,
                 resources={"metadata": {"path": str(recipe.project.book)}},
                 **({"skip_cells_with_tag": SHOWN_ONLY} if what == CHECKS else {}),
             )  # fmt: skip
@@ -109,7 +109,7 @@ class Kernels:
                     client.execute(env=_environment(recipe), cleanup_kc=True)
                 except CellExecutionError as error:
                     failure = Failure(_last_cell(notebook), error.ename, error.evalue)
-                except (DeadKernelError, RuntimeError, OSError) as error:
+                except Exception as error:  # whatever a dying kernel makes of its driver
                     if self._stopped:
                         raise Stopped from None
                     raise KernelDied(f"{type(error).__name__}: {error}") from error
@@ -121,6 +121,11 @@ class Kernels:
             self._stopped = True
             for manager in self._live:
                 _kill(manager)
+
+    def _go_on(self, **cell: Any) -> None:
+        """Before every cell: a kernel that was only starting when all were stopped ends here."""
+        if self._stopped:
+            raise Stopped
 
     @contextmanager
     def _registered(self, manager: AsyncKernelManager) -> Iterator[None]:
