@@ -19,6 +19,10 @@ def draft(path: Path) -> Iterator[Path]:
     try:
         yield name
         os.replace(name, path)
+    except OSError as error:
+        if error.errno is not None and error.filename is None:  # a full disk does not say where
+            error.filename = str(path)
+        raise
     finally:
         with suppress(OSError):
             name.unlink(missing_ok=True)
@@ -36,8 +40,9 @@ def require_writable(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"x" * 4096)
-    except OSError as error:
-        raise BookError(f"cannot write in {folder}: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
+        why = getattr(error, "strerror", None) or error
+        raise BookError(f"cannot write in {folder}: {why}") from None
     finally:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             probe.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ does not stop the others, and an interruption leaves nothing running and loses n
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -178,12 +179,13 @@ def execute_all(
     No more than the runner's slots are under way, so `jobs` may be long. Leaving the iterator
     early, by an exception or by closing it, ends what is under way.
     """
-    recipes: dict[str, Recipe] = {}
+    recipes, reading = dict[str, Recipe](), threading.Lock()
 
     def one(job: Job) -> Run:
-        if job.chapter not in recipes:
-            recipes[job.chapter] = recipe(project, job.chapter)
-        prepared = recipes[job.chapter]
+        with reading:
+            if job.chapter not in recipes:
+                recipes[job.chapter] = recipe(project, job.chapter)
+            prepared = recipes[job.chapter]
         parameters = prepared.chapter.resolve(job.parameters)
         return perform(prepared, parameters, runner, what=what, cache=cache, strict=strict)
 
