@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -26,6 +28,31 @@ def draft(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             name.unlink(missing_ok=True)
+
+
+def growing(path: Path) -> Path:
+    """A name beside `path` for a file that grows for hours, one for every process.
+
+    Those that killed processes of this machine left behind are removed.
+    """
+    start = f"{path.stem}.growing-{platform.node()}-"
+    for old in path.parent.glob(f"{path.stem}.growing-*{path.suffix}"):
+        found = re.fullmatch(rf"{re.escape(start)}(\d+)", old.stem)
+        if found and not alive(int(found[1])):
+            with suppress(OSError):
+                old.unlink(missing_ok=True)
+    return path.with_name(f"{start}{os.getpid()}{path.suffix}")
+
+
+def alive(pid: int) -> bool:
+    """Whether there is a process of this number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def write_text(text: str, path: Path) -> None:

@@ -7,6 +7,7 @@ tried again. Kernels end with the process that drives them, whatever ends it (se
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import shutil
@@ -14,7 +15,8 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -26,6 +28,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 
 from attnflow.book.chapters import Recipe
+from attnflow.book.files import alive
 from attnflow.book.keep import CHECKS
 from attnflow.book.notebooks import SHOWN_ONLY, parametrised, tidy
 
@@ -96,14 +99,14 @@ class Kernels:
             manager = _manager(Path(folder))
             client = NotebookClient(
                 notebook, km=manager, timeout=None, startup_timeout=180,
-                shutdown_kernel="immediate",
+                shutdown_kernel="immediate", on_cell_start=self._go_on,
                 resources={"metadata": {"path": str(recipe.project.book)}},
                 **({"skip_cells_with_tag": SHOWN_ONLY} if what == CHECKS else {}),
             )  # fmt: skip
             failure = None
             with self._registered(manager):
                 try:
-                    client.execute(env=_environment(recipe), cleanup_kc=True)
+                    _await(client.async_execute(env=_environment(recipe), cleanup_kc=True))
                 except CellExecutionError as error:
                     failure = Failure(_last_cell(notebook), error.ename, error.evalue)
                 except (DeadKernelError, RuntimeError, OSError) as error:
@@ -118,6 +121,11 @@ class Kernels:
             self._stopped = True
             for manager in self._live:
                 _kill(manager)
+
+    def _go_on(self, **cell: Any) -> None:
+        """Before every cell: a kernel that was starting when `stop` killed the others ends here."""
+        if self._stopped:
+            raise Stopped
 
     @contextmanager
     def _registered(self, manager: AsyncKernelManager) -> Iterator[None]:
@@ -163,6 +171,17 @@ def _environment(recipe: Recipe) -> dict[str, str]:
     }
 
 
+def _await(work: Coroutine[Any, Any, Any]) -> None:
+    """Do `work` in an event loop that is closed after it, also where one is running (Jupyter)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(work)
+        return
+    with ThreadPoolExecutor(1) as aside:
+        aside.submit(asyncio.run, work).result()
+
+
 def _kill(manager: AsyncKernelManager) -> None:
     process = getattr(manager.provisioner, "process", None)
     if process is not None and process.poll() is None:
@@ -179,15 +198,5 @@ def _clear_scratch() -> None:
     """Remove the folders of kernels whose driver was killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}[0-9]*-*"):
         found = re.match(rf"{_PREFIX}(\d+)-", folder.name)
-        if found and not _alive(int(found[1])):
+        if found and not alive(int(found[1])):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
