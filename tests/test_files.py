@@ -54,9 +54,14 @@ def test_a_move_that_fails_leaves_the_old_notebook_and_no_draft(
 def test_an_interruption_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
     path = tmp_path / "kept.txt"
     write_text("old", path)
-    with pytest.raises(KeyboardInterrupt), draft(path) as name:
-        name.write_text("half", encoding="utf-8")
-        raise KeyboardInterrupt
+
+    def interrupted() -> None:
+        with draft(path) as name:
+            name.write_text("half", encoding="utf-8")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert path.read_text(encoding="utf-8") == "old"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -27,7 +27,6 @@ from attnflow.book.chapters import Project
 from attnflow.book.keep import CHECKS
 from attnflow.book.kernels import KernelDied
 from attnflow.book.parameters import BookError
-from attnflow.book.render import stage
 from attnflow.book.run import Job, Run, RunError, execute, execute_all, local
 
 
@@ -388,24 +387,4 @@ def test_a_finished_run_leaves_only_its_notebook(finished: Finished) -> None:
     build = finished.project.build
     kept = {path.name for path in (build / "runs").iterdir()}
     assert kept == {f"{name}-{run.key}.ipynb" for name, run in finished.runs.items()}
-    assert not list((build / "failed").iterdir())
-
-
-def test_staging_lays_the_runs_over_the_book_and_rewrites_only_what_changed(
-    finished: Finished, known: Project
-) -> None:
-    (known.root / "_config.yml").write_text("title: Mini\n", encoding="utf-8")
-    folder = known.build / "source"
-    notebooks = {name: run.whole for name, run in finished.runs.items()}
-    stage(known, notebooks, folder)
-    staged = nbformat.read(folder / "book" / "slope.ipynb", as_version=4)
-    assert staged == notebooks["slope"]
-    assert nbformat.read(known.book / "slope.ipynb", as_version=4) != staged
-    for path in folder.rglob("*"):
-        os.utime(path, (1, 1))
-    (folder / "book" / "gone.md").write_text("# Gone\n", encoding="utf-8")
-    append(known.book / "claims.yml", "# more\n")
-    stage(known, notebooks, folder)
-    touched = {p.name for p in folder.rglob("*") if p.is_file() and p.stat().st_mtime > 1}
-    assert touched == {"claims.yml"}
-    assert not (folder / "book" / "gone.md").exists()
+    assert [path.name for path in build.iterdir()] == ["runs"]

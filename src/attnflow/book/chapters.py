@@ -19,7 +19,7 @@ import nbformat
 import yaml
 from IPython.core.inputtransformer2 import TransformerManager
 
-from attnflow.book.parameters import BookError, Parameter, parse_parameters, syntax
+from attnflow.book.parameters import BookError, Parameter, parse_parameters
 
 
 class Chapter(NamedTuple):
@@ -148,7 +148,7 @@ def _python(cell: str) -> str:
         return TransformerManager().transform_cell(cell)
     body = TransformerManager().transform_cell(cell.lstrip().partition("\n")[2])
     try:
-        syntax(body)
+        ast.parse(body)
     except SyntaxError:  # %%bash and the like
         return ""
     return body
@@ -156,7 +156,7 @@ def _python(cell: str) -> str:
 
 def _imports(source: str, package: str = "") -> list[str]:
     out = []
-    for node in ast.walk(syntax(source)):
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             out += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

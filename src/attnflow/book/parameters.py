@@ -16,7 +16,6 @@ import ast
 import io
 import math
 import re
-import threading
 import tokenize
 from typing import Any, NamedTuple
 
@@ -28,8 +27,6 @@ _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.ASCII | re.
 _INFINITE = re.compile(r"\s*[+-]?inf(inity)?\s*", re.IGNORECASE)
 _WHOLE = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
 _CHOICES = re.compile(r",?\s*one of\s+(\S+(?:\s*\|\s*\S+)+)\s*$")
-#: Python 3.11 counts the depth of syntax trees for all threads together.
-_ONE_TREE = threading.Lock()
 
 
 class BookError(Exception):
@@ -119,12 +116,6 @@ def _scalar(value: Any, kind: type) -> Any:
     return kind(value)
 
 
-def syntax(source: str) -> ast.Module:
-    """The syntax tree of some Python, also where several threads ask at once."""
-    with _ONE_TREE:
-        return ast.parse(source)
-
-
 def parse_parameters(source: str, where: str = "parameters") -> tuple[Parameter, ...]:
     """Read a parameter cell.
 
@@ -132,7 +123,7 @@ def parse_parameters(source: str, where: str = "parameters") -> tuple[Parameter,
     ['int in [2, 64]']
     """
     try:
-        body = syntax(source).body
+        body = ast.parse(source).body
         tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     except (SyntaxError, tokenize.TokenError) as error:
         raise BookError(f"{where}: the parameter cell is not valid Python: {error}") from None
