@@ -8,6 +8,7 @@ tried again. Kernels end with the process that drives them, whatever ends it (se
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import re
 import shutil
@@ -113,6 +114,8 @@ class Kernels:
                     if self._stopped:
                         raise Stopped from None
                     raise KernelDied(f"{type(error).__name__}: {error}") from error
+                finally:  # nbclient forgets this where a kernel did not start
+                    atexit.unregister(client._cleanup_kernel)
         return Executed(tidy(notebook), failure)
 
     def stop(self) -> None:
