@@ -101,6 +101,8 @@ class Shelf:
         """How long the kept runs of a chapter took."""
         out = []
         for path in sorted(self.folder.glob(f"{name}-*")):
+            if path.stem.rpartition("-")[0] != name:
+                continue
             with suppress(ValueError, KeyError, OSError, TypeError, RecursionError):
                 content = json.loads(path.read_text(encoding="utf-8"))
                 stated = content["metadata"]["attnflow"] if "metadata" in content else content
