@@ -18,7 +18,7 @@ from attnflow.book.kernels import Executed, Runner
 from attnflow.book.notebooks import parametrised, tidy
 from attnflow.book.parameters import BookError
 from attnflow.book.run import Job, Run, execute, execute_all
-from attnflow.claims import check
+from attnflow.claims import Check, check
 
 mpl.use("agg")
 
@@ -102,13 +102,20 @@ def make_project(root: Path) -> Project:
     return project
 
 
+def _as_large(point: Mapping[str, Any]) -> Check:
+    return check("mini.ending", predicted=point["size"], measured=point["size"], tol=0.5)
+
+
 class Fake:
-    """A runner without kernels: `size` is measured, and what a test wants to happen happens."""
+    """A runner without kernels: one check a run, and what a test wants to happen happens."""
 
     def __init__(
-        self, slots: int = 1, before: Callable[[Mapping[str, Any]], None] = lambda point: None
+        self,
+        slots: int = 1,
+        before: Callable[[Mapping[str, Any]], None] = lambda point: None,
+        row: Callable[[Mapping[str, Any]], Check] = _as_large,
     ) -> None:
-        self._slots, self.before = slots, before
+        self._slots, self.before, self.row = slots, before, row
         self.ran: list[dict[str, Any]] = []
         self.stopped = False
 
@@ -120,9 +127,7 @@ class Fake:
         self.before(parameters)
         self.ran.append(dict(parameters))
         notebook = parametrised(recipe.source, recipe.chapter.changed(parameters))
-        size = parameters["size"]
-        row = check("mini.ending", predicted=size, measured=size, tol=0.5)
-        data, metadata = row._repr_mimebundle_()
+        data, metadata = self.row(parameters)._repr_mimebundle_()
         cell = next(c for c in notebook.cells if c.cell_type == "code" and "check(" in c.source)
         cell.outputs = [new_output("display_data", data=data, metadata=metadata)]
         return Executed(tidy(notebook))
