@@ -22,12 +22,17 @@ def draft(path: Path) -> Iterator[Path]:
         yield name
         os.replace(name, path)
     except OSError as error:
-        if error.errno is not None and error.filename is None:  # a full disk does not say where
-            error.filename = str(path)
+        name_file(error, path)
         raise
     finally:
         with suppress(OSError):
             name.unlink(missing_ok=True)
+
+
+def name_file(error: OSError, path: Path) -> None:
+    """Add to an error of a write which file it was for; a full disk does not say."""
+    if error.errno is not None and error.filename is None:
+        error.filename = str(path)
 
 
 def growing(path: Path) -> Path:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from attnflow.book.files import growing
+from attnflow.book.files import growing, name_file
 from attnflow.book.parameters import BookError
 from attnflow.book.run import Run
 
@@ -73,7 +73,9 @@ class Table:
         self.growing.parent.mkdir(parents=True, exist_ok=True)
         try:
             self._file = self._open(self.growing, self._columns, self._parameters)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, OSError):
+                name_file(error, self.path)
             self.growing.unlink(missing_ok=True)
             raise
         return self
@@ -83,7 +85,11 @@ class Table:
         self._early[index] = made
         while self._next in self._early:
             ready = self._early.pop(self._next)
-            self._file.write(ready)
+            try:
+                self._file.write(ready)
+            except OSError as error:
+                name_file(error, self.path)
+                raise
             self.written += len(ready)
             self._next += 1
 
@@ -92,6 +98,9 @@ class Table:
             self._file.close()
             if kind is None:
                 os.replace(self.growing, self.path)
+        except OSError as error:
+            name_file(error, self.path)
+            raise
         finally:
             with suppress(OSError):
                 self.growing.unlink(missing_ok=True)
