@@ -31,12 +31,15 @@ def invoke(project: Project, *args: str) -> Result:
     return result
 
 
-def call(project: Project, *args: str) -> subprocess.CompletedProcess[str]:
+def call(
+    project: Project, *args: str, stdout: Any = subprocess.PIPE, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """The command as a user starts it."""
     return subprocess.run(
         [sys.executable, "-c", "from attnflow.book.cli import main; main()", *args],
-        env={**os.environ, "ATTNFLOW_ROOT": str(project.root)},
-        capture_output=True,
+        env={**os.environ, "ATTNFLOW_ROOT": str(project.root), **environment},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         check=False,
     )

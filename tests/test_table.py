@@ -179,6 +179,7 @@ def test_a_full_disk_leaves_the_old_table_and_nothing_half(tmp_path: Path, form:
     with pytest.raises(OSError) as caught, table:
         table.add(0, toy_rows()[:2])
     assert caught.value.errno == errno.ENOSPC
+    assert caught.value.filename == str(path)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
