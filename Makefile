@@ -50,7 +50,7 @@ unit: $(READY)    ## unit, property and doctests; claims and their controls
 	$(BIN)/python -m pytest -q --doctest-modules src/attnflow
 
 notebooks: $(READY)   ## nbval: every chapter says again what is committed (PROCESSOR=other: on another one)
-	$(BIN)/python tests/processor.py $(PROCESSOR) $(BIN)/python -m pytest --nbval --nbval-cell-timeout=300 -p no:warnings -n 2 --dist loadfile book
+	$(BIN)/python tests/processor.py $(PROCESSOR) $(BIN)/python -m pytest --nbval --nbval-cell-timeout=1200 -p no:warnings -n 2 --dist loadfile book
 
 pages: $(READY)   ## render with warnings as errors, then links and browser
 	$(BIN)/attnflow book --stored --strict

@@ -7,6 +7,8 @@ tried again. Kernels end with the process that drives them, whatever ends it (se
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import os
 import re
 import shutil
@@ -15,7 +17,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -27,6 +30,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from attnflow.book.chapters import Recipe
+from attnflow.book.files import alive
 from attnflow.book.keep import CHECKS
 from attnflow.book.notebooks import SHOWN_ONLY, parametrised, tidy
 
@@ -106,14 +110,17 @@ class Kernels:
             failure = None
             with self._registered(manager):
                 try:
-                    client.execute(env=_environment(recipe), cleanup_kc=True)
+                    _await(client.async_execute(env=_environment(recipe), cleanup_kc=True))
                 except CellExecutionError as error:
                     failure = Failure(_last_cell(notebook), error.ename, error.evalue)
                 except Exception as error:  # whatever a dying kernel makes of its driver
                     if self._stopped:
                         raise Stopped from None
                     raise KernelDied(f"{type(error).__name__}: {error}") from error
-        return Executed(tidy(notebook), time.monotonic() - started, failure)
+                finally:  # nbclient forgets this where a kernel did not start
+                    atexit.unregister(client._cleanup_kernel)
+        seconds = round(time.monotonic() - started, 1)
+        return Executed(tidy(notebook), seconds, failure)
 
     def stop(self) -> None:
         """Kill every kernel, and start none any more."""
@@ -123,7 +130,7 @@ class Kernels:
                 _kill(manager)
 
     def _go_on(self, **cell: Any) -> None:
-        """Before every cell: a kernel that was only starting when all were stopped ends here."""
+        """Before every cell: a kernel that was starting when `stop` killed the others ends here."""
         if self._stopped:
             raise Stopped
 
@@ -171,6 +178,17 @@ def _environment(recipe: Recipe) -> dict[str, str]:
     }
 
 
+def _await(work: Coroutine[Any, Any, Any]) -> None:
+    """Do `work` in an event loop that is closed after it, also where one is running (Jupyter)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(work)
+        return
+    with ThreadPoolExecutor(1) as aside:
+        aside.submit(asyncio.run, work).result()
+
+
 def _kill(manager: AsyncKernelManager) -> None:
     process = getattr(manager.provisioner, "process", None)
     if process is not None and process.poll() is None:
@@ -187,15 +205,5 @@ def _clear_scratch() -> None:
     """Remove the folders of kernels whose driver was killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}[0-9]*-*"):
         found = re.match(rf"{_PREFIX}(\d+)-", folder.name)
-        if found and not _alive(int(found[1])):
+        if found and not alive(int(found[1])):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
