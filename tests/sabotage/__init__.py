@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
+from controls.cells import SECTION
+from controls.stage import Patch, Sabotage
 
-Sabotage = Callable[[pytest.MonkeyPatch], None]
 SABOTAGE: dict[str, Sabotage] = {}
 
 
-def sabotage(claim: str) -> Callable[[Sabotage], Sabotage]:
-    """Register a mistake under which the check of `claim` must come out "fails"."""
+def sabotage(claim: str, since: str = SECTION) -> Callable[[Patch], Patch]:
+    """Register a mistake under which the check of `claim` must come out "fails".
 
-    def register(patch: Sabotage) -> Sabotage:
+    The chapter is honest up to the section in which the claim is checked, and wrong from there
+    on. Where the mistake acts earlier, `since` says from which heading (or FIRST_CELL); where the
+    check's own cell is enough and those before it in its section are slow, `since=CELL`.
+    """
+
+    def register(mistake: Patch) -> Patch:
         assert claim not in SABOTAGE
-        SABOTAGE[claim] = patch
-        return patch
+        SABOTAGE[claim] = Sabotage(mistake, since)
+        return mistake
 
     return register
