@@ -58,7 +58,7 @@ def report(request: pytest.FixtureRequest) -> Callable[[str], Report]:
     @cache
     def of(chapter: str) -> Report:
         chosen = {
-            claim: wrong
+            wrong._replace(claims=tuple(c for c in wrong.claims if c in asked)): None
             for claim, wrong in SABOTAGE.items()
             if claim in asked and CLAIMS[claim]["chapter"] == chapter
         }

@@ -69,7 +69,7 @@ def stumbles(patch: pytest.MonkeyPatch) -> None:
 
 
 def tried(mistake: Patch, claim: str = "mini.now", since: str = SECTION) -> Report:
-    return survey(CELLS, {"size": 7}, {claim: Sabotage(mistake, since)})
+    return survey(CELLS, {"size": 7}, [Sabotage(mistake, (claim,), since)])
 
 
 @pytest.mark.usefixtures("rulers", "_both_ways")
@@ -94,9 +94,9 @@ class TestSurvey:
 
     def test_another_claims_failure_catches_nothing(self) -> None:
         cells = [*CELLS[:4], Cell("check('mini.other', predicted=0, measured=long, tol=0.1)", "Z")]
-        report = survey(cells, {}, {"mini.other": Sabotage(nothing, "Straight")})
+        report = survey(cells, {}, [Sabotage(nothing, ("mini.other",), "Straight")])
         assert report.trials["mini.other"].caught
-        other = survey(cells, {}, {"mini.now": Sabotage(nothing, "Straight")})
+        other = survey(cells, {}, [Sabotage(nothing, ("mini.now",), "Straight")])
         assert not other.trials["mini.now"].caught
 
     def test_a_sabotage_that_cannot_be_applied_is_not_caught(self) -> None:
@@ -114,6 +114,20 @@ class TestSurvey:
         assert tried(doubled, "mini.before", "Straight").trials["mini.before"].caught
         assert tried(doubled, "mini.before", FIRST_CELL).trials["mini.before"].caught
 
+    def test_one_mistake_may_be_tried_for_several_claims(self) -> None:
+        both = ("mini.now", "mini.before")
+        report = survey(CELLS, {}, [Sabotage(doubled, both, "Straight")])
+        assert {claim: trial.caught for claim, trial in report.trials.items()} == dict.fromkeys(
+            both, True
+        )
+        assert "mini.before: predicted 5" in report.trials["mini.before"].account
+
+    def test_of_several_claims_each_needs_a_failure_of_its_own(self) -> None:
+        cells = [*CELLS, Cell("check('mini.two', predicted=2, measured=2, tol=0.1)", "Z")]
+        report = survey(cells, {}, [Sabotage(doubled, ("mini.now", "mini.two"))])
+        assert report.trials["mini.now"].caught
+        assert not report.trials["mini.two"].caught
+
     def test_mistakes_leave_no_trace(self, rulers: ModuleType) -> None:
         compare, length = claims._compare, rulers.length
         tried(doubled)
@@ -122,13 +136,16 @@ class TestSurvey:
 
     def test_a_chapter_that_raises_says_so(self) -> None:
         cells = [*CELLS[:3], Cell("1 / 0", "Straight"), *CELLS[3:]]
-        report = survey(cells, {}, {})
+        report = survey(cells, {}, [])
         assert "ZeroDivisionError" in report.stopped
         assert report.rows == []
 
     def test_a_claim_that_no_cell_names_is_not_caught(self) -> None:
         report = tried(doubled, "mini.unknown")
-        assert report.trials["mini.unknown"] == (False, "no cell of the chapter names mini.unknown")
+        assert report.trials["mini.unknown"] == (
+            False,
+            "ValueError: no cell of the chapter names mini.unknown",
+        )
 
 
 @needs_fork
@@ -143,7 +160,7 @@ class TestForkedSurvey:
 
     def test_a_name_that_the_chapter_has_taken_for_itself_stays_its_own(self) -> None:
         cells = [*CELLS[:2], Cell("length = lambda x: 14.0", "Straight"), *CELLS[2:]]
-        report = survey(cells, {"size": 7}, {"mini.now": Sabotage(doubled)})
+        report = survey(cells, {"size": 7}, [Sabotage(doubled, ("mini.now",))])
         assert not report.trials["mini.now"].caught
 
     @pytest.mark.parametrize("death", [lambda: os._exit(0), lambda: os.kill(os.getpid(), 9)])
@@ -161,7 +178,7 @@ class TestForkedSurvey:
         assert "no answer after 1 seconds" in trial.account
 
     def test_a_chapter_that_kills_its_process_says_so(self) -> None:
-        report = survey([*CELLS[:4], Cell("import os\nos._exit(0)", "More")], {}, {})
+        report = survey([*CELLS[:4], Cell("import os\nos._exit(0)", "More")], {}, [])
         assert "no answer" in report.stopped
         assert report.rows == []
 
@@ -215,17 +232,18 @@ class TestCells:
         ]
 
     def test_a_claim_is_run_from_where_its_sabotage_says(self) -> None:
-        assert span(CELLS, "mini.now", CELL) == span(CELLS, "mini.now", SECTION) == range(3, 6)
-        assert span(CELLS, "mini.now", FIRST_CELL) == range(0, 6)
-        assert span(CELLS, "mini.before", "Straight") == range(2, 5)
+        assert span(CELLS, ["mini.now"], CELL) == range(3, 6)
+        assert span(CELLS, ["mini.now"], SECTION) == range(3, 6)
+        assert span(CELLS, ["mini.now"], FIRST_CELL) == range(0, 6)
+        assert span(CELLS, ["mini.before"], "Straight") == range(2, 5)
 
     def test_a_cell_may_start_later_than_its_section(self) -> None:
         cells = [Cell("a = 1", "One"), Cell('check("mini.a")', "One")]
-        assert span(cells, "mini.a", SECTION) == range(0, 2)
-        assert span(cells, "mini.a", CELL) == range(1, 2)
+        assert span(cells, ["mini.a"], SECTION) == range(0, 2)
+        assert span(cells, ["mini.a"], CELL) == range(1, 2)
 
     def test_a_place_that_is_not_there_or_too_late_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="'Nowhere', which is no heading"):
-            span(CELLS, "mini.now", "Nowhere")
-        with pytest.raises(ValueError, match="not checked after that"):
-            span(CELLS, "mini.before", "What would break it")
+        with pytest.raises(ValueError, match="'Nowhere' is no heading"):
+            span(CELLS, ["mini.now"], "Nowhere")
+        with pytest.raises(ValueError, match="nothing is checked since"):
+            span(CELLS, ["mini.before"], "What would break it")

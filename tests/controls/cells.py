@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import nbformat
@@ -38,23 +39,25 @@ def read_cells(notebook: nbformat.NotebookNode) -> list[Cell]:
     return found
 
 
-def span(cells: list[Cell], claim: str, since: str) -> range:
-    """The cells to run for a claim: from where `since` says, to the last that names the claim.
+def span(cells: list[Cell], claims: Iterable[str], since: str) -> range:
+    """The cells to run for claims: from where `since` says, to the last that names one of them.
 
-    `since` is the heading of a section, or SECTION for the one in which the claim is first named,
+    `since` is the heading of a section, or SECTION for the one in which a claim is first named,
     CELL for the cell that names it, FIRST_CELL for the whole chapter.
     """
-    naming = [k for k, cell in enumerate(cells) if cell.names(claim)]
-    if not naming:
-        raise ValueError(f"no cell of the chapter names {claim}")
+    naming = []
+    for claim in claims:
+        found = [k for k, cell in enumerate(cells) if cell.names(claim)]
+        if not found:
+            raise ValueError(f"no cell of the chapter names {claim}")
+        naming += found
+    first, last = min(naming), max(naming)
     if since in (FIRST_CELL, CELL):
-        start = 0 if since == FIRST_CELL else naming[0]
-    else:
-        heading = cells[naming[0]].section if since == SECTION else since
-        under = [k for k, cell in enumerate(cells) if cell.section == heading]
-        if not under:
-            raise ValueError(f"{claim} is to be run since {heading!r}, which is no heading")
-        start = under[0]
-    if start > naming[-1]:
-        raise ValueError(f"{claim} is to be run since {since!r}, and is not checked after that")
-    return range(start, naming[-1] + 1)
+        return range(0 if since == FIRST_CELL else first, last + 1)
+    heading = cells[first].section if since == SECTION else since
+    under = [k for k, cell in enumerate(cells) if cell.section == heading]
+    if not under:
+        raise ValueError(f"since={heading!r} is no heading of the chapter")
+    if under[0] > last:
+        raise ValueError(f"nothing is checked since {heading!r}")
+    return range(under[0], last + 1)

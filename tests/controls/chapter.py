@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pytest
@@ -24,6 +24,9 @@ from controls.stage import Sabotage, Stage, Trial
 PATIENCE, CHAPTER_PATIENCE = 180, 1800
 
 
+Plan = list[tuple[Sabotage, range]]
+
+
 class Report(NamedTuple):
     """What came of a chapter."""
 
@@ -33,51 +36,49 @@ class Report(NamedTuple):
 
 
 def survey(
-    cells: list[Cell], parameters: Mapping[str, Any], sabotages: Mapping[str, Sabotage]
+    cells: list[Cell], parameters: Mapping[str, Any], sabotages: Iterable[Sabotage]
 ) -> Report:
-    """The honest rows of a chapter, and the trial of every sabotage."""
-    spans, lost = {}, {}
-    for claim, wrong in sabotages.items():
+    """The honest rows of a chapter, and the trial of every claim's sabotage."""
+    planned, lost = [], {}
+    for wrong in sabotages:
         try:
-            spans[claim] = span(cells, claim, wrong.since)
+            planned.append((wrong, span(cells, wrong.claims, wrong.since)))
         except ValueError as error:
-            lost[claim] = Trial(False, str(error))
+            lost.update(_failed(wrong, error))
     stage = Stage(cells, parameters)
-    found = _forked(stage, sabotages, spans) if AVAILABLE else _replayed(stage, sabotages, spans)
+    found = _forked(stage, planned) if AVAILABLE else _replayed(stage, planned)
     return found._replace(trials=found.trials | lost)
 
 
-def _forked(stage: Stage, sabotages: Mapping[str, Sabotage], spans: Mapping[str, range]) -> Report:
+def _forked(stage: Stage, planned: Plan) -> Report:
     """All in one child, whose memory is given back at its end, and its children."""
     try:
-        return forked(lambda: _pass(stage, sabotages, spans), CHAPTER_PATIENCE)
+        return forked(lambda: _pass(stage, planned), CHAPTER_PATIENCE)
     except NoAnswer as error:
         return Report([], str(error), {})
 
 
-def _replayed(
-    stage: Stage, sabotages: Mapping[str, Sabotage], spans: Mapping[str, range]
-) -> Report:
+def _replayed(stage: Stage, planned: Plan) -> Report:
     """The same where processes cannot fork: every sabotage runs its chapter from the first cell."""
-    trials = {}
-    for claim, cells in spans.items():
+    trials: dict[str, Trial] = {}
+    for wrong, cells in planned:
         again = Stage(stage.cells, stage.parameters)
         with _listening(again) as patch:
             try:
-                whole = range(cells.stop)
-                trials[claim] = again.attempt(patch, sabotages[claim].mistake, claim, whole)
-            except Exception:
-                trials[claim] = Trial(False, traceback.format_exc())
-    return _pass(stage, {}, {})._replace(trials=trials)
+                trials.update(again.attempt(patch, wrong, range(cells.stop)))
+            except Exception as error:
+                trials.update(_failed(wrong, error))
+    return _pass(stage, [])._replace(trials=trials)
 
 
-def _pass(stage: Stage, sabotages: Mapping[str, Sabotage], spans: Mapping[str, range]) -> Report:
+def _pass(stage: Stage, planned: Plan) -> Report:
     """The honest pass, with a child where each span begins."""
     trials: dict[str, Trial] = {}
     with _listening(stage) as patch:
         for k, cell in enumerate(stage.cells):
-            for claim in [c for c in spans if spans[c].start == k]:
-                trials[claim] = _trial(stage, patch, sabotages[claim], claim, spans[claim])
+            for wrong, cells in planned:
+                if cells.start == k:
+                    trials.update(_try(stage, patch, wrong, cells))
             try:
                 stage.run(cell)
             except Exception:
@@ -85,13 +86,19 @@ def _pass(stage: Stage, sabotages: Mapping[str, Sabotage], spans: Mapping[str, r
     return Report(stage.rows, "", trials)
 
 
-def _trial(
-    stage: Stage, patch: pytest.MonkeyPatch, wrong: Sabotage, claim: str, cells: range
-) -> Trial:
+def _try(
+    stage: Stage, patch: pytest.MonkeyPatch, wrong: Sabotage, cells: range
+) -> dict[str, Trial]:
+    """What a child says that makes the mistake here and runs on."""
     try:
-        return forked(lambda: stage.attempt(patch, wrong.mistake, claim, cells), PATIENCE)
+        return forked(lambda: stage.attempt(patch, wrong, cells), PATIENCE)
     except NoAnswer as error:
-        return Trial(False, str(error))
+        return _failed(wrong, error)
+
+
+def _failed(wrong: Sabotage, error: Exception) -> dict[str, Trial]:
+    """A sabotage that could not be tried has been noticed by nobody."""
+    return {claim: Trial(False, f"{type(error).__name__}: {error}") for claim in wrong.claims}
 
 
 @contextlib.contextmanager

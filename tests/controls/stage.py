@@ -16,21 +16,22 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 class Sabotage(NamedTuple):
-    """A mistake, and from where the chapter must run for its check to see it."""
+    """A mistake, the claims whose checks notice it, and from where the chapter runs for them."""
 
     mistake: Patch
+    claims: tuple[str, ...]
     since: str = SECTION
 
 
 class Trial(NamedTuple):
-    """What came of one sabotage."""
+    """What came of a sabotage for one claim."""
 
     caught: bool
     account: str  #: what happened, for whoever reads that it was not caught
 
 
-class Caught(BaseException):
-    """The check that was waited for has failed. No chapter's `except` takes it for its own."""
+class AllCaught(BaseException):
+    """Every check that was waited for has failed. No chapter's `except` takes it for its own."""
 
 
 class Stage:
@@ -40,7 +41,7 @@ class Stage:
         self.cells, self.parameters = cells, parameters
         self.space: dict[str, Any] = {}
         self.rows: list[claims.Check] = []
-        self.until = ""  #: a claim at whose failed check the run stops
+        self.awaited: set[str] = set()  #: claims of which a check is to fail; the run then stops
         self._compare = claims._compare
 
     def listen(self, patch: pytest.MonkeyPatch) -> None:
@@ -50,8 +51,10 @@ class Stage:
     def _record(self, *given: Any) -> claims.Check:
         row = self._compare(*given)
         self.rows.append(row)
-        if row.id == self.until and not row.is_control and row.verdict == claims.FAILS:
-            raise Caught
+        if row.id in self.awaited and not row.is_control and row.verdict == claims.FAILS:
+            self.awaited.remove(row.id)
+            if not self.awaited:
+                raise AllCaught
         return row
 
     def run(self, cell: Cell) -> None:
@@ -60,27 +63,30 @@ class Stage:
         if cell.parameters:
             self.space.update(self.parameters)
 
-    def attempt(self, patch: pytest.MonkeyPatch, mistake: Patch, claim: str, span: range) -> Trial:
-        """Make the mistake now, run these cells, and see whether the claim's check fails.
+    def attempt(self, patch: pytest.MonkeyPatch, wrong: Sabotage, span: range) -> dict[str, Trial]:
+        """Make the mistake now, run these cells, and see whether the claims' checks fail.
 
         As the cells before the span have run in full and those of the span run without a gap, a
         mistake that changes nothing reproduces the honest rows: what fails, fails for the mistake.
         """
         imported = self._imported(self.cells[: span.start])
-        mistake(patch)
+        wrong.mistake(patch)
         for name, module, attribute in imported:
             self.space[name] = getattr(module, attribute)
-        self.rows, self.until = [], claim
-        raised = []
+        self.rows, self.awaited, raised = [], set(wrong.claims), []
         for k in span:
             try:
                 self.run(self.cells[k])
-            except Caught:
-                return Trial(True, repr(self.rows[-1]))
+            except AllCaught:
+                break
             except Exception as error:
                 raised.append(f"{type(error).__name__} under {self.cells[k].section!r}: {error}")
+        return {claim: self._trial(claim, raised) for claim in wrong.claims}
+
+    def _trial(self, claim: str, raised: list[str]) -> Trial:
         own = [repr(row) for row in self.rows if row.id == claim and not row.is_control]
-        return Trial(False, "\n".join([*(own or ["its check did not run"]), *raised]))
+        account = [*(own or ["its check did not run"]), *raised]
+        return Trial(claim not in self.awaited, "\n".join(account))
 
     def _imported(self, cells: list[Cell]) -> list[tuple[str, Any, str]]:
         """Names that a `from ... import` of these cells still binds, with where they came from."""

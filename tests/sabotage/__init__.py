@@ -10,17 +10,18 @@ from controls.stage import Patch, Sabotage
 SABOTAGE: dict[str, Sabotage] = {}
 
 
-def sabotage(claim: str, since: str = SECTION) -> Callable[[Patch], Patch]:
-    """Register a mistake under which the check of `claim` must come out "fails".
+def sabotage(*claims: str, since: str = SECTION) -> Callable[[Patch], Patch]:
+    """Register a mistake under which the check of each of `claims` must come out "fails".
 
-    The chapter is honest up to the section in which the claim is checked, and wrong from there
-    on. Where the mistake acts earlier, `since` says from which heading (or FIRST_CELL); where the
-    check's own cell is enough and those before it in its section are slow, `since=CELL`.
+    The chapter is honest up to the section in which a claim is first checked, and wrong from
+    there on. Where the mistake must act earlier, `since` says from which heading (or FIRST_CELL);
+    where the check's own cell is enough and those before it in its section are slow, CELL.
     """
 
     def register(mistake: Patch) -> Patch:
-        assert claim not in SABOTAGE
-        SABOTAGE[claim] = Sabotage(mistake, since)
+        for claim in claims:
+            assert claim not in SABOTAGE
+            SABOTAGE[claim] = Sabotage(mistake, claims, since)
         return mistake
 
     return register
