@@ -36,7 +36,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "gaussian_flows": {"draws": 64, "largest": 3, "order": 16},
     "one_step": {"repeats": 12},
     "optimal_transport": {"cells": 120},
-    "phase_diagram": {"betas": 8, "realisations": 32, "draws": 3},
+    "phase_diagram": {"betas": 5, "realisations": 32, "draws": 3, "horizon": 20.0},
     "trained": {"draws": 24, "tokens": 32},
     "uniform_convergence": {"T": 0.2, "plane": 20_000, "images": 200},
 }
