@@ -11,6 +11,12 @@ from typing import Any
 import matplotlib as mpl
 import nbformat
 import pytest
+from memory import (  # noqa: F401  (hooks: pytest finds them here)
+    pytest_runtest_protocol,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 import attnflow
