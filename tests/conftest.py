@@ -78,6 +78,14 @@ CLAIMS = """- {id: mini.distance, chapter: distance, kind: identity}
 """
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--replay",
+        action="store_true",
+        help="run every negative control from its chapter's first cell (slow)",
+    )
+
+
 def write_chapter(project: Project, name: str, *sources: str) -> Path:
     """A chapter of a heading, a parameter cell, and code cells."""
     heading, parameters, *rest = sources

@@ -4,6 +4,9 @@ Each claim names one sabotage, a plausible mistake (see sabotage/). The chapter'
 outside Jupyter, figures aside, and the claim's check must come out "fails". A claim without a
 sabotage fails the suite, and so does a chapter whose honest run is not sound. All tests of a
 chapter share one pass over it (see controls/chapter.py), which the first of them waits for.
+
+A sabotage acts from its claim's section on (see sabotage/__init__.py). With `pytest --replay` all
+act from the first cell on: slow, but a mistake that then cancels itself out is found.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from controls.cells import read_cells
+from controls.cells import FIRST_CELL, read_cells
 from controls.chapter import Report, survey
 from sabotage import SABOTAGE
 
@@ -55,15 +58,17 @@ def report(request: pytest.FixtureRequest) -> Callable[[str], Report]:
     cases = [getattr(item, "callspec", None) for item in request.session.items]
     asked = {case.params.get("claim") for case in cases if case is not None}
 
+    replay = {"since": FIRST_CELL} if request.config.getoption("replay") else {}
+
     @cache
     def of(chapter: str) -> Report:
-        chosen = {
-            wrong._replace(claims=tuple(c for c in wrong.claims if c in asked)): None
+        chosen = [
+            wrong._replace(claims=tuple(c for c in wrong.claims if c in asked), **replay)
             for claim, wrong in SABOTAGE.items()
             if claim in asked and CLAIMS[claim]["chapter"] == chapter
-        }
+        ]
         cells = read_cells(PROJECT.chapter(chapter).read())
-        return survey(cells, SMALL.get(chapter, {}), chosen)
+        return survey(cells, SMALL.get(chapter, {}), dict.fromkeys(chosen))
 
     return of
 
