@@ -10,6 +10,12 @@ from typing import Any
 import matplotlib as mpl
 import nbformat
 import pytest
+from memory import (  # noqa: F401  (hooks: pytest finds them here)
+    pytest_runtest_protocol,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import attnflow
@@ -73,6 +79,14 @@ CLAIMS = """- {id: mini.distance, chapter: distance, kind: identity}
 - {id: mini.slope, chapter: slope, kind: rate}
 - {id: mini.ending, chapter: ending, kind: illustration}
 """
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--replay",
+        action="store_true",
+        help="run every negative control from its chapter's first cell (slow)",
+    )
 
 
 def write_chapter(project: Project, name: str, *sources: str) -> Path:
