@@ -10,7 +10,8 @@ from typing import Any
 import matplotlib as mpl
 import nbformat
 import pytest
-from memory import (  # noqa: F401  (hooks: pytest finds them here)
+from lanes import pytest_collection_modifyitems  # noqa: F401  (hooks: pytest finds them here)
+from memory import (  # noqa: F401
     pytest_runtest_protocol,
     pytest_sessionfinish,
     pytest_terminal_summary,

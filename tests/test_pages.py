@@ -19,8 +19,8 @@ from attnflow.book.chapters import find_project
 
 ROOT = find_project().root
 HTML = ROOT / "_build" / "html"
-PAGES = sorted((HTML / "book").glob("*.html")) if HTML.is_dir() else []
-NAMES = [p.stem for p in PAGES]
+NAMES = find_project().pages()
+PAGES = [HTML / "book" / f"{name}.html" for name in NAMES]
 SHOTS = ROOT / "_build" / "screenshots"
 PHONE, DESK = 390, 1280
 #: Whether to keep a picture of every page: whole pages are long, and drawing them takes minutes.
@@ -57,8 +57,9 @@ def parsed(path: Path) -> Page:
 
 @built
 def test_the_book_was_built() -> None:
-    assert NAMES, "run `attnflow book` first: _build/html holds no pages"
     assert {"intro", "attention", "ledger", "errata", "rerun", "references"} <= set(NAMES)
+    for page in PAGES:
+        assert page.is_file(), f"run `attnflow book` first: there is no {page.name}"
 
 
 @built

@@ -9,7 +9,6 @@ import ast
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping
 from importlib.util import resolve_name
 from pathlib import Path
@@ -81,9 +80,13 @@ class Project(NamedTuple):
             chapter = read_chapter(path)
             if chapter is not None:
                 found[chapter.name] = chapter
-        order = re.findall(r"book/([\w-]+)", (self.root / "_toc.yml").read_text(encoding="utf-8"))
-        rank = {name: i for i, name in enumerate(order)}
+        rank = {name: i for i, name in enumerate(self.pages())}
         return dict(sorted(found.items(), key=lambda item: rank.get(item[0], len(rank))))
+
+    def pages(self) -> list[str]:
+        """The names of all pages, in the order of the table of contents."""
+        contents = yaml.safe_load((self.root / "_toc.yml").read_text(encoding="utf-8"))
+        return [Path(file).stem for file in _files(contents)]
 
     def chapter(self, name: str) -> Chapter:
         """One chapter; a BookError that lists the others where there is none of that name."""
@@ -97,6 +100,16 @@ class Project(NamedTuple):
         """claims.yml, by id."""
         rows = yaml.safe_load((self.book / "claims.yml").read_text(encoding="utf-8"))
         return {row["id"]: row for row in rows}
+
+
+def _files(contents: Any) -> list[str]:
+    """What a table of contents names under `root` and `file`, wherever it stands."""
+    if isinstance(contents, list):
+        return [file for part in contents for file in _files(part)]
+    if not isinstance(contents, dict):
+        return []
+    own = [contents[name] for name in ("root", "file") if name in contents]
+    return own + [file for part in contents.values() for file in _files(part)]
 
 
 def find_project(start: Path | None = None) -> Project:
