@@ -59,7 +59,7 @@ unit: $(READY)    ## unit, property and doctests; claims and their controls
 	$(EMULATED) -m pytest $(TWO) --doctest-modules --durations=15 -m "not built and not browser" tests src/attnflow
 
 notebooks: $(READY)   ## nbval: every chapter says again what is committed
-	$(EMULATED) -m pytest $(TWO) $(NBVAL) book
+	$(EMULATED) -m pytest -n 2 --dist loadfile -p no:warnings $(NBVAL) book
 
 pages: render     ## links and pages in a browser
 	$(BIN)/python -m pytest $(TWO) -m "built or browser" tests/test_pages.py

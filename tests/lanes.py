@@ -3,11 +3,13 @@
 `make test` runs units, controls, doctests, notebooks and pages in a single session, so that no
 worker waits for the other at the end of each part. The cells of a notebook share a kernel, the
 controls of a chapter share a pass over it, pages share a browser, and the tests of a file share
-its fixtures: each of these is a group that one worker takes as a whole (``--dist loadgroup``; the
-cells are grouped by book/conftest.py), in the order in which they are sorted here (``--no-loadscope-reorder``).
+its fixtures: each of these is a group that one worker takes as a whole (``--dist loadgroup``),
+in the order in which they are sorted here (``--no-loadscope-reorder``).
 """
 
 from __future__ import annotations
+
+from collections.abc import Generator
 
 import pytest
 
@@ -17,13 +19,17 @@ LONG = ("test_stress", "test_supervision", "test_pages", "test_cluster", "test_c
 SPREAD = ("test_flows", "test_geometry", "test_trained", "test_meanfield")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
+    """Before xdist reads the groups."""
     for item in items:
-        together = item.get_closest_marker("xdist_group") or item.path.stem in SPREAD
-        if not together and not _is_cell(item):
+        if _is_cell(item):
+            item.add_marker(pytest.mark.xdist_group(f"notebook {item.path.stem}"))
+            item.add_marker(pytest.mark.filterwarnings("ignore"))  # raised by the Jupyter stack
+        elif not item.get_closest_marker("xdist_group") and item.path.stem not in SPREAD:
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
     items.sort(key=_rank)
+    yield
 
 
 def _is_cell(item: pytest.Item) -> bool:
