@@ -44,7 +44,7 @@ unit notebooks: export OMP_NUM_THREADS := 1
 unit notebooks: export OPENBLAS_NUM_THREADS := 1
 
 unit: $(READY)    ## unit, property and doctests; claims and their controls
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations=15 -m "not built and not browser"
+	$(BIN)/python -m pytest -n 2 --dist loadscope --no-loadscope-reorder --durations=15 -m "not built and not browser"
 	$(BIN)/python -m pytest -q --doctest-modules src/attnflow
 
 notebooks: $(READY)   ## nbval: every chapter prints again what is committed

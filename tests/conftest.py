@@ -11,7 +11,11 @@ from typing import Any
 import matplotlib as mpl
 import nbformat
 import pytest
-from memory import (  # noqa: F401  (hooks: pytest finds them here)
+from controls.schedule import (  # noqa: F401  (hooks: pytest finds them here)
+    pytest_collection_modifyitems,
+    pytest_xdist_make_scheduler,
+)
+from memory import (  # noqa: F401
     pytest_runtest_protocol,
     pytest_sessionfinish,
     pytest_terminal_summary,
