@@ -18,7 +18,7 @@ export JUPYTER_PLATFORM_DIRS := 1
 test unit notebooks pages: export OMP_NUM_THREADS ?= 1
 test unit notebooks pages: export OPENBLAS_NUM_THREADS ?= 1
 EMULATED = $(BIN)/python tests/processor.py $(PROCESSOR) $(BIN)/python
-TWO      = -n 2 --dist loadgroup --no-loadscope-reorder
+TWO      = -n 2 --dist loadscope --no-loadscope-reorder
 NBVAL    = --nbval --nbval-cell-timeout=1200
 
 help:      ## this list

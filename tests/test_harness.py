@@ -19,6 +19,7 @@ from controls.cells import CELL, FIRST_CELL, SECTION, Cell, read_cells, span
 from controls.chapter import Report, survey
 from controls.fork import AVAILABLE, NoAnswer, forked
 from controls.stage import Patch, Sabotage
+from lanes import lane
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from attnflow import claims
@@ -205,6 +206,19 @@ class TestForked:
             forked(lambda: os._exit(0), 10)
         with pytest.raises(NoAnswer, match=f"status {-signal.SIGTERM}"):
             forked(lambda: os.kill(os.getpid(), signal.SIGTERM), 10)
+
+
+class TestScope:
+    """Which tests one worker runs."""
+
+    def test_the_controls_of_a_chapter_stay_together(self) -> None:
+        one = lane("tests/test_controls.py::test_the_honest_code_is_sound[mean_field]")
+        assert one == lane("tests/test_controls.py::test_the_check_fails[mean_field.sampling]")
+        assert one != lane("tests/test_controls.py::test_the_check_fails[lipschitz.sampling]")
+
+    def test_other_tests_stay_with_their_file(self) -> None:
+        assert lane("tests/test_rates.py::test_a[x.y]") == lane("tests/test_rates.py::test_b")
+        assert lane("tests/test_rates.py::test_a[x.y]") != lane("tests/test_runs.py::test_b")
 
 
 class TestCells:
