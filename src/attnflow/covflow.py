@@ -263,7 +263,9 @@ def blow_up_time(
     A = layer.K.T @ layer.Q
     if np.array_equal(layer.V, layer.V[0, 0] * np.eye(len(S0))):
         root = spectral(np.sqrt, S0)
-        top = np.linalg.eigvalsh(root @ (layer.V[0, 0] * (A + A.T)) @ root)[-1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            rate = root @ (layer.V[0, 0] * (A + A.T)) @ root
+        top = np.linalg.eigvalsh(validate.finite(rate, "rates of growth"))[-1]
         return float(1 / top) if top > 0 else np.inf
     speed = float(np.prod([np.linalg.norm(m, 2) for m in (layer.V, A, S0)]))
     if speed == 0:
