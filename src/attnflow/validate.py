@@ -42,7 +42,8 @@ def real(value: Any, name: str, what: str = "an array of real numbers") -> Array
         raw = np.asarray(value)
         if raw.dtype.kind in "OSUcMmV" or np.ma.is_masked(value):
             raise ValueError
-        return raw.astype(np.float64)
+        with np.errstate(over="ignore"):  # what is too large becomes inf, and is refused as that
+            return raw.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be {what}, got {said(value)}") from None
 
