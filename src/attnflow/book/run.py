@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
@@ -125,9 +124,7 @@ def _make(
 ) -> Kept:
     project, name = prepared.project, prepared.chapter.name
     partial = project.build / "failed" / f"{name}-{key}.ipynb"
-    started = time.monotonic()
     done = _tried(prepared, parameters, runner, what)
-    seconds = round(time.monotonic() - started, 1)  # as it is kept
     if done.failure is not None:
         cell, ename, evalue = done.failure
         write_notebook(done.notebook, partial)
@@ -138,7 +135,7 @@ def _make(
         )
     partial.unlink(missing_ok=True)
     rows = checks(done.notebook)
-    return Kept(done.notebook if what == NOTEBOOK else None, rows, seconds)
+    return Kept(done.notebook if what == NOTEBOOK else None, rows, done.seconds)
 
 
 def _tried(prepared: Recipe, parameters: dict[str, Any], runner: Runner, what: str) -> Executed:
@@ -219,4 +216,6 @@ def _outcome(future: Future[Run]) -> Run | BookError:
     try:
         return future.result()
     except BookError as error:
+        if error.fatal:
+            raise
         return error
