@@ -201,7 +201,7 @@ def download(asset: Asset, into: Path) -> Path:
 
 def _known(name: str) -> Asset:
     if name not in ASSETS:
-        raise AssetError(f"there is no asset {name!r}; the known ones are {', '.join(ASSETS)}")
+        raise AssetError(f"there is no asset {name!r:.80}; the known ones are {', '.join(ASSETS)}")
     return ASSETS[name]
 
 

@@ -52,7 +52,7 @@ class Chapter(NamedTuple):
         for name in given:
             if name not in known:
                 listed = "\n".join(f"  {p.name}: {p.allowed}" for p in self.parameters)
-                raise BookError(f"{self.name} has no parameter {name!r}; it takes\n{listed}")
+                raise BookError(f"{self.name} has no parameter {name!r:.80}; it takes\n{listed}")
         return {n: p.parse(given[n]) if n in given else p.default for n, p in known.items()}
 
 
@@ -93,7 +93,7 @@ class Project(NamedTuple):
         chapters = self.chapters()
         name = Path(name).stem
         if name not in chapters:
-            raise BookError(f"there is no chapter {name!r}; there are {', '.join(chapters)}")
+            raise BookError(f"there is no chapter {name!r:.80}; there are {', '.join(chapters)}")
         return chapters[name]
 
     def claims(self) -> dict[str, dict[str, Any]]:

@@ -309,7 +309,7 @@ def _pairs(given: Iterable[str]) -> dict[str, Any]:
     for text in given:
         name, sign, value = text.partition("=")
         if not sign or not name or not value:
-            raise click.UsageError(f"a parameter is NAME=VALUE, got {text!r}")
+            raise click.UsageError(f"a parameter is NAME=VALUE, got {text!r:.80}")
         if name in out:
             raise click.UsageError(f"{name} is given twice")
         out[name] = value

@@ -37,6 +37,8 @@ from attnflow.book.notebooks import SHOWN_ONLY, parametrised, tidy
 #: One thread per kernel: runs are parallel already, and sums keep their order.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _PREFIX = "attnflow-"
+#: Letters in the folder of a socket; with its name they are at most 103 on any system.
+LONGEST_SOCKET = 95
 
 
 class Failure(NamedTuple):
@@ -160,9 +162,12 @@ class _OwnPython(KernelSpecManager):
 
 
 def _manager(folder: Path) -> AsyncKernelManager:
-    """Sockets and files of its own for every kernel: parallel runs never race for a port."""
+    """Sockets and files of its own for every kernel: parallel runs never race for a port.
+
+    The name of a socket may be short only; in a deep temporary folder kernels use ports.
+    """
     place = {"connection_file": str(folder / "kernel.json")}
-    if os.name == "posix":
+    if os.name == "posix" and len(os.fsencode(folder)) <= LONGEST_SOCKET:
         place |= {"transport": "ipc", "ip": str(folder / "k")}
     return AsyncKernelManager(kernel_name="python3", kernel_spec_manager=_OwnPython(), **place)
 
