@@ -9,6 +9,7 @@ does not stop the others, and an interruption leaves nothing running and loses n
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
@@ -176,10 +177,12 @@ def execute_all(
     early, by an exception or by closing it, ends what is under way.
     """
     recipes: dict[str, Recipe] = {}
+    reading = threading.Lock()
 
     def one(job: Job) -> Run:
-        if job.chapter not in recipes:
-            recipes[job.chapter] = recipe(project, job.chapter)
+        with reading:  # once, though many runs begin together
+            if job.chapter not in recipes:
+                recipes[job.chapter] = recipe(project, job.chapter)
         prepared = recipes[job.chapter]
         parameters = prepared.chapter.resolve(job.parameters)
         return perform(prepared, parameters, runner, what=what, cache=cache, strict=strict)
