@@ -56,7 +56,7 @@ def connected(scheduler: str | None, workers: int | None) -> Iterator[Any]:
     except ImportError:
         raise ClusterError("a cluster needs Dask: pip install 'attnflow[cluster]'") from None
 
-    class Quiet(Client):  # type: ignore[misc]
+    class Quiet(Client):
         """One that failed to begin ends without a traceback, and soon."""
 
         def __del__(self) -> None:
