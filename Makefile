@@ -73,6 +73,7 @@ bench: $(READY)   ## ratios to peers, measured in one run, in an environment of 
 	.venv-bench/bin/python benchmarks/sphere.py
 	.venv-bench/bin/python benchmarks/meanfield.py
 	.venv-bench/bin/python benchmarks/lipschitz.py
+	$(BIN)/python benchmarks/cluster.py
 
 serve:     ## the built book on http://localhost:$(PORT)
 	@test -f _build/html/index.html || { echo "nothing built yet: run make book"; exit 1; }
