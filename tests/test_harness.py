@@ -14,7 +14,7 @@ from types import ModuleType
 
 import nbformat
 import pytest
-from controls import chapter
+from controls import chapter, fork
 from controls.cells import CELL, FIRST_CELL, SECTION, Cell, read_cells, span
 from controls.chapter import Report, survey
 from controls.fork import AVAILABLE, NoAnswer, forked
@@ -170,13 +170,22 @@ class TestForkedSurvey:
         assert not trial.caught
         assert "no answer" in trial.account
 
-    def test_a_child_that_takes_too_long_is_not_caught(
+    def test_a_child_that_computes_too_long_is_not_caught(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(chapter, "PATIENCE", 1)
+        trial = tried(lambda patch: all(iter(lambda: True, None))).trials["mini.now"]
+        assert not trial.caught
+        assert "no answer after 1 seconds of computing" in trial.account
+
+    def test_a_child_that_sleeps_too_long_is_not_caught(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(chapter, "PATIENCE", 1)
+        monkeypatch.setattr(fork, "SLACK", 2)
         trial = tried(lambda patch: time.sleep(60)).trials["mini.now"]
         assert not trial.caught
-        assert "no answer after 1 seconds" in trial.account
+        assert "no answer after 2 seconds, most of them idle" in trial.account
 
     def test_a_chapter_that_kills_its_process_says_so(self) -> None:
         report = survey([*CELLS[:4], Cell("import os\nos._exit(0)", "More")], {}, [])
