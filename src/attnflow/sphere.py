@@ -284,6 +284,7 @@ def _above_zero(beta: float) -> float:
     out = validate.beta(beta)
     if out < LEAST_BETA:
         raise ValueError(
-            f"beta must be at least {LEAST_BETA:g} for an energy, which divides by it; got {out:g}"
+            f"beta must be > 0 for an energy, which divides by it; at least {LEAST_BETA:g}, "
+            f"got {out:g}"
         )
     return out
