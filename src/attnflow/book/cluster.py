@@ -1,8 +1,8 @@
 """Runs on a Dask cluster whose workers share no disk with the driver.
 
 A chapter travels once as a bundle; the executed notebook comes back, with its key and digest, and
-the driver keeps it like a run of its own. What crosses the network is bytes and text, so that only
-workers, not the scheduler, need attnflow. A worker whose packages differ is refused and named.
+the driver keeps it like a run of its own. Only bytes, text and one line of code cross the network,
+so that workers, not the scheduler, need attnflow. A worker whose packages differ is refused.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class Cluster:
             try:
                 parcel, supplies = self._sent(recipe, lacking)
                 future = self.client.submit(
-                    work, parcel, *task, supplies, pure=False, retries=1, workers=allowed
+                    _there, parcel, *task, supplies, pure=False, retries=1, workers=allowed
                 )
                 if self._settled(future, allowed):
                     answer: dict[str, Any] = future.result(timeout=PATIENCE)
@@ -238,11 +238,6 @@ class Cluster:
         kind = type(error).__name__
         if kind == "KilledWorker":
             raise BookError(f"{name}: workers died under it again and again ({error})") from None
-        if isinstance(error, ImportError):
-            raise ClusterError(
-                f"a worker cannot import what runs chapters ({error}): install "
-                "'attnflow[book,cluster]' there"
-            ) from None
         raise KernelDied(f"{kind}: {error}") from None
 
 
@@ -285,6 +280,25 @@ def work(
         **here, "key": found, "digest": digest, "notebook": text, "failure": failure,
         "seconds": done.seconds,
     }  # fmt: skip
+
+
+def _there(*given: Any) -> Any:
+    """On a worker: :func:`work`, if it is there."""
+    try:
+        from attnflow.book.cluster import work
+    except ImportError as error:
+        from distributed import get_worker
+
+        why = (
+            f"it cannot import what runs chapters ({error}): install 'attnflow[book,cluster]' there"
+        )
+        return {"worker": get_worker().address, "refused": why}
+    return work(*given)
+
+
+# Dask's scheduler reads the functions that it passes on. Functions of a main program travel as
+# code, not as the name of a module, which need not be installed there.
+_there.__module__ = "__main__"
 
 
 @lru_cache(2)
