@@ -5,14 +5,21 @@ BIN    := $(VENV)/bin
 UV     := VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv
 READY  := $(VENV)/.ready
 PORT   ?= 8000
-# Which processor the notebooks are run on: own, or one that tests/processor.py can emulate.
+# Which processor the checks run on: the machine's own, or one that tests/processor.py can emulate.
 PROCESSOR ?= own
 
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book stored test lint unit notebooks pages bench serve store lock clean
+.PHONY: help setup book stored test lint render unit notebooks pages bench serve store lock clean
+
+# One suite on two workers (see tests/lanes.py), one thread each.
+test unit notebooks pages: export OMP_NUM_THREADS ?= 1
+test unit notebooks pages: export OPENBLAS_NUM_THREADS ?= 1
+EMULATED = $(BIN)/python tests/processor.py $(PROCESSOR) $(BIN)/python
+TWO      = -n 2 --dist loadscope --no-loadscope-reorder
+NBVAL    = --nbval --nbval-cell-timeout=1200
 
 help:      ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/:/'
@@ -33,7 +40,9 @@ book: $(READY)    ## execute the chapters, write the ledger, render _build/html
 stored: $(READY)  ## render the committed outputs, executing nothing
 	$(BIN)/attnflow book --stored
 
-test: lint unit notebooks pages   ## every check
+test: $(READY)    ## every check: style and types, then units, claims, controls, notebooks and pages
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint render
+	$(EMULATED) -m pytest $(TWO) $(NBVAL) --doctest-modules --durations=15 tests src/attnflow book
 	@echo "make test: all checks passed"
 
 lint: $(READY)    ## style, types, architecture
@@ -42,19 +51,18 @@ lint: $(READY)    ## style, types, architecture
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
-unit notebooks: export OMP_NUM_THREADS := 1
-unit notebooks: export OPENBLAS_NUM_THREADS := 1
-
-unit: $(READY)    ## unit, property and doctests; claims and their controls
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not built and not browser"
-	$(BIN)/python -m pytest -q --doctest-modules src/attnflow
-
-notebooks: $(READY)   ## nbval: every chapter says again what is committed (PROCESSOR=other: on another one)
-	$(BIN)/python tests/processor.py $(PROCESSOR) $(BIN)/python -m pytest --nbval --nbval-cell-timeout=300 -p no:warnings -n 2 --dist loadfile book
-
-pages: $(READY)   ## render with warnings as errors, then links and browser
+render: $(READY)  ## the committed outputs as pages, with warnings as errors
 	$(BIN)/attnflow book --stored --strict
-	$(BIN)/python -m pytest -n 2 -m "built or browser"
+
+# The parts of `make test`, one at a time.
+unit: $(READY)    ## unit, property and doctests; claims and their controls
+	$(EMULATED) -m pytest $(TWO) --doctest-modules --durations=15 -m "not built and not browser" tests src/attnflow
+
+notebooks: $(READY)   ## nbval: every chapter says again what is committed
+	$(EMULATED) -m pytest -n 2 --dist loadfile -p no:warnings $(NBVAL) book
+
+pages: render     ## links and pages in a browser
+	$(BIN)/python -m pytest $(TWO) -m "built or browser" tests/test_pages.py
 
 bench: $(READY)   ## ratios to peers, measured in one run, in an environment of its own
 	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from lanes import (  # noqa: F401  (hooks: pytest finds them here)
+    pytest_collection_modifyitems,
+    pytest_xdist_make_scheduler,
+)
+from memory import (  # noqa: F401
+    pytest_runtest_protocol,
+    pytest_sessionfinish,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import attnflow
-from attnflow.book.chapters import Project
-from attnflow.book.run import Run, execute
+from attnflow.book.chapters import Project, Recipe
+from attnflow.book.kernels import Executed, Runner
+from attnflow.book.notebooks import parametrised, tidy
+from attnflow.book.parameters import BookError
+from attnflow.book.run import Job, Run, execute, execute_all
+from attnflow.claims import Check, check
 
 mpl.use("agg")
+
+#: Programs with needs of their own, which doctest would import.
+collect_ignore_glob = ["data/*"]
 
 DISTANCE = (
     "# How far apart\n\nPoints on a line.",
@@ -72,6 +88,14 @@ CLAIMS = """- {id: mini.distance, chapter: distance, kind: identity}
 """
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--replay",
+        action="store_true",
+        help="run every negative control from its chapter's first cell (slow)",
+    )
+
+
 def write_chapter(project: Project, name: str, *sources: str) -> Path:
     """A chapter of a heading, a parameter cell, and code cells."""
     heading, parameters, *rest = sources
@@ -99,23 +123,46 @@ def make_project(root: Path) -> Project:
     return project
 
 
-class Inline(Executor):
-    """Runs at once what it is given, in this process."""
+def _as_large(point: Mapping[str, Any]) -> Check:
+    return check("mini.ending", predicted=point["size"], measured=point["size"], tol=0.5)
 
-    def __init__(self, interrupt_after: int | None = None) -> None:
-        self.left = interrupt_after
 
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        if self.left == 0:
-            raise KeyboardInterrupt
-        if self.left is not None:
-            self.left -= 1
-        future: Future[Any] = Future()
-        try:
-            future.set_result(fn(*args, **kwargs))
-        except Exception as error:
-            future.set_exception(error)
-        return future
+class Fake:
+    """A runner without kernels: one check a run, and what a test wants to happen happens."""
+
+    def __init__(
+        self,
+        slots: int = 1,
+        before: Callable[[Mapping[str, Any]], None] = lambda point: None,
+        row: Callable[[Mapping[str, Any]], Check] = _as_large,
+    ) -> None:
+        self._slots, self.before, self.row = slots, before, row
+        self.ran: list[dict[str, Any]] = []
+        self.stopped = False
+
+    @property
+    def slots(self) -> int:
+        return self._slots
+
+    def run(self, recipe: Recipe, parameters: Mapping[str, Any], what: str) -> Executed:
+        self.before(parameters)
+        self.ran.append(dict(parameters))
+        notebook = parametrised(recipe.source, recipe.chapter.changed(parameters))
+        data, metadata = self.row(parameters)._repr_mimebundle_()
+        cell = next(c for c in notebook.cells if c.cell_type == "code" and "check(" in c.source)
+        cell.outputs = [new_output("display_data", data=data, metadata=metadata)]
+        return Executed(tidy(notebook), 0.0)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+def run_all(
+    project: Project, jobs: Iterable[Job], runner: Runner, **options: Any
+) -> list[Run | BookError]:
+    """The results of execute_all, in the order of `jobs`."""
+    done = dict(execute_all(project, jobs, runner, **options))
+    return [done[index] for index in sorted(done)]
 
 
 @pytest.fixture
@@ -154,7 +201,7 @@ def no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("a kernel was started")
 
-    monkeypatch.setattr("papermill.execute_notebook", explode)
+    monkeypatch.setattr("attnflow.book.kernels.Kernels.run", explode)
 
 
 def edit_cell(project: Project, chapter: str, cell_id: str, source: str) -> None:

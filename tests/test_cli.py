@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from click.testing import CliRunner, Result
-from conftest import METADATA, append, edit_cell
+from conftest import METADATA, Fake, append, edit_cell
 
 from attnflow.book import cli as module
 from attnflow.book.chapters import Project
+from attnflow.book.kernels import KernelDied
 from attnflow.book.notebooks import checks
 
 
@@ -28,12 +31,15 @@ def invoke(project: Project, *args: str) -> Result:
     return result
 
 
-def call(project: Project, *args: str) -> subprocess.CompletedProcess[str]:
+def call(
+    project: Project, *args: str, stdout: Any = subprocess.PIPE, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """The command as a user starts it."""
     return subprocess.run(
         [sys.executable, "-c", "from attnflow.book.cli import main; main()", *args],
-        env={**os.environ, "ATTNFLOW_ROOT": str(project.root)},
-        capture_output=True,
+        env={**os.environ, "ATTNFLOW_ROOT": str(project.root), **environment},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         check=False,
     )
@@ -117,24 +123,37 @@ def test_a_chapter_that_stops_is_exit_1_and_a_sentence(project: Project) -> None
         ("jump", "No such command 'jump'"),
     ],
 )
-def test_a_wrong_call_is_exit_2_and_one_sentence(project: Project, args: str, says: str) -> None:
-    done = call(project, *args.split())
-    assert done.returncode == 2
-    assert says in done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
-    assert done.stdout == ""
+def test_a_wrong_call_is_exit_2_and_one_sentence(
+    project: Project,
+    args: str,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("ATTNFLOW_ROOT", str(project.root))
+    monkeypatch.setattr(sys, "argv", ["attnflow", *args.split()])
+    with pytest.raises(SystemExit) as end:
+        module.main()
+    assert end.value.code == 2
+    out, err = capsys.readouterr()
+    assert says in err
+    assert "Traceback" not in out + err
+    assert out == ""
     assert not project.build.exists()
 
 
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ("run", "name one chapter"),
-        ("run --all", "name one chapter"),
+        ("run", "Missing argument 'CHAPTER'"),
+        ("run --all", "No such option"),
         ("run distance -p n=", "a parameter is NAME=VALUE"),
         ("run distance -p =3", "a parameter is NAME=VALUE"),
-        ("run distance --store -p n=3", "--store takes a chapter or --all, and no parameters"),
-        ("run --store", "--store takes a chapter or --all"),
+        ("run distance --store -p n=3", "No such option"),
+        ("store distance -p n=3", "No such option"),
+        ("sweep distance -p n=3 --keep all", "'all' is not one of"),
+        ("sweep distance -p n=3 -j 1 --workers 2", "says where runs happen"),
+        ("sweep distance -p n=3 --workers 2 --scheduler tcp://host:1", "says where runs happen"),
         ("sweep distance", "at least one parameter"),
         ("sweep distance -p n=3,4 -p n=5", "n is given twice"),
         ("sweep distance -p n=3 --format xls", "'xls' is not one of"),
@@ -167,12 +186,14 @@ def test_an_interruption_is_exit_130_and_a_sentence(
         raise KeyboardInterrupt
 
     monkeypatch.setenv("ATTNFLOW_ROOT", str(project.root))
-    monkeypatch.setattr(module, "execute", interrupt)
+    monkeypatch.setattr("attnflow.book.kernels.Kernels.run", interrupt)
     monkeypatch.setattr(sys, "argv", ["attnflow", "run", "slope"])
     with pytest.raises(SystemExit) as stopped:
         module.main()
     assert stopped.value.code == 130
-    assert "what was finished is kept" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "what was finished is kept" in said
+    assert "the same command goes on" in said
 
 
 def test_main_without_mistakes_is_exit_0(
@@ -200,6 +221,52 @@ def test_sweep_writes_table_and_plot_and_tells_what_stopped(known: Project, tmp_
     ]
 
 
+def test_a_dry_run_says_how_many_runs_and_hours_and_writes_nothing(
+    known: Project, no_kernel: None
+) -> None:
+    before = sorted(known.build.rglob("*"))
+    result = invoke(known, "sweep", "ending", "-p", "size=1,2,3", "-j", "2", "--dry-run")
+    assert result.exit_code == 0
+    assert "3 runs, 1 known before" in result.output
+    assert re.search(r"\d\.\d s a run: \d\.\d\d hours on one core, .* on 2", result.output)
+    assert sorted(known.build.rglob("*")) == before
+
+
+def test_a_dry_run_of_what_never_ran_says_that_the_time_is_unknown(
+    project: Project, no_kernel: None
+) -> None:
+    result = invoke(project, "sweep", "ending", "-p", "size=1,2", "--dry-run")
+    assert result.exit_code == 0
+    assert "2 runs, 0 known before" in result.output
+    assert "the time is unknown" in result.output
+    assert not project.build.exists()
+
+
+@pytest.mark.parametrize(("keep", "suffix"), [("checks", ".json"), ("notebooks", ".ipynb")])
+def test_a_sweep_keeps_what_it_is_told_to(
+    project: Project, monkeypatch: pytest.MonkeyPatch, keep: str, suffix: str
+) -> None:
+    monkeypatch.setattr(module, "local", lambda jobs: Fake())
+    result = invoke(project, "sweep", "ending", "-p", "size=1,2", "--keep", keep)
+    assert result.exit_code == 0
+    assert {path.suffix for path in (project.build / "runs").iterdir()} == {suffix}
+
+
+def test_many_runs_that_stop_are_told_in_a_few_lines(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(point: Mapping[str, Any]) -> None:
+        raise KernelDied("gone")
+
+    edit_cell(project, "ending", "parameters", 'mode: str = "holds"  # how\nsize: int = 1  # what')
+    monkeypatch.setattr(module, "local", lambda jobs: Fake(before=die))
+    sizes = ",".join(map(str, range(25)))
+    result = invoke(project, "sweep", "ending", "-p", f"size={sizes}")
+    assert result.exit_code == 1
+    assert result.stderr.count("its kernel died 2 times") == 20
+    assert "and 5 more that stopped; the table has them" in result.stderr
+
+
 def test_a_sweep_of_known_points_is_exit_0(known: Project) -> None:
     result = invoke(known, "sweep", "slope", "-p", "power=2,2.0", "-j", "1")
     assert result.exit_code == 0
@@ -218,7 +285,7 @@ def test_stored_outputs_are_clean_and_the_ledger_reads_them(known: Project) -> N
     assert before.output.count("not run") == 3
     assert "0 of 3 claims stand" in before.output
 
-    assert invoke(known, "run", "--all", "--store", "-j", "1").exit_code == 0
+    assert invoke(known, "store", "-j", "1").exit_code == 0
     for name, chapter in known.chapters().items():
         notebook = chapter.read()
         assert len(checks(notebook)) >= 1
@@ -242,9 +309,9 @@ def test_stored_outputs_are_clean_and_the_ledger_reads_them(known: Project) -> N
 
 
 def test_storing_twice_changes_no_byte(known: Project) -> None:
-    assert invoke(known, "run", "slope", "--store").exit_code == 0
+    assert invoke(known, "store", "slope").exit_code == 0
     first = (known.book / "slope.ipynb").read_bytes()
-    assert invoke(known, "run", "slope", "--store").exit_code == 0
+    assert invoke(known, "store", "slope").exit_code == 0
     assert (known.book / "slope.ipynb").read_bytes() == first
 
 
@@ -252,7 +319,7 @@ def test_a_chapter_that_stops_is_not_stored_and_the_others_are(known: Project) -
     source = 'mode: str = "raises"  # how\nsize: int = 1  # what is measured'
     edit_cell(known, "ending", "parameters", source)
     before = (known.book / "ending.ipynb").read_bytes()
-    result = invoke(known, "run", "--all", "--store", "-j", "1")
+    result = invoke(known, "store", "-j", "1")
     assert result.exit_code == 1
     assert "ending, code cell 3: ValueError" in result.stderr
     assert (known.book / "ending.ipynb").read_bytes() == before
@@ -261,7 +328,7 @@ def test_a_chapter_that_stops_is_not_stored_and_the_others_are(known: Project) -
 
 
 def test_the_ledger_fails_with_a_check_that_fails(known: Project) -> None:
-    assert invoke(known, "run", "--all", "--store", "-j", "1").exit_code == 0
+    assert invoke(known, "store", "-j", "1").exit_code == 0
     path = known.book / "slope.ipynb"
     text = path.read_text(encoding="utf-8").replace('"verdict": "holds"', '"verdict": "fails"')
     path.write_text(text, encoding="utf-8")

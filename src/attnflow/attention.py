@@ -17,6 +17,7 @@ A causal layer lets token i see only tokens 1..i: it is :math:`f(x_1,\dots,x_i)_
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -209,12 +210,14 @@ class MultiHead:
     """
 
     def __init__(self, heads: Sequence[Attention], W: Sequence[ArrayLike] | None = None) -> None:
-        self.heads = tuple(heads)
+        self.heads = tuple(_listed(heads, "heads"))
         if not self.heads:
             raise ValueError("heads must not be empty, got none")
+        for h, head in enumerate(self.heads):
+            validate.instance(head, f"heads[{h}]", Attention)
         if W is None:
             W = [np.eye(len(head.V)) for head in self.heads]
-        self.W = tuple(validate.array(w, f"W[{h}]", 2) for h, w in enumerate(W))
+        self.W = tuple(validate.array(w, f"W[{h}]", 2) for h, w in enumerate(_listed(W, "W")))
         if len(self.W) != len(self.heads):
             raise ValueError(
                 f"W must have one matrix per head, {len(self.heads)}, got {len(self.W)}"
@@ -231,13 +234,24 @@ class MultiHead:
 
     def velocity(self, x: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """sum_h W_h Gamma_h(x_i), shape (n, d)."""
-        parts = [h.velocity(x, weights) @ w.T for h, w in zip(self.heads, self.W, strict=True)]
-        return np.sum(parts, axis=0)
+        return self._sum([h.velocity(x, weights) for h in self.heads])
 
     def field(self, points: ArrayLike, x: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """The same at other points."""
-        parts = [h.field(points, x, weights) @ w.T for h, w in zip(self.heads, self.W, strict=True)]
-        return np.sum(parts, axis=0)
+        return self._sum([h.field(points, x, weights) for h in self.heads])
+
+    def _sum(self, parts: list[Array]) -> Array:
+        """sum_h parts_h W_h^T."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            sent = [part @ w.T for part, w in zip(parts, self.W, strict=True)]
+            return _finite(np.sum(sent, axis=0), "velocities")
+
+
+def _listed(values: Any, name: str) -> list[Any]:
+    try:
+        return list(values)
+    except TypeError:
+        raise TypeError(f"{name} must be a list, got {validate.said(values)}") from None
 
 
 def _log(w: Array) -> Array:

@@ -156,9 +156,7 @@ def check(
     >>> check("demo.half", predicted=1, measured=2, tol=1e-3, hypotheses={"n > 1": False}).verdict
     'outside hypotheses'
     """
-    return _compare(
-        id, predicted, measured, tol, relation, case, interval, dict(hypotheses or {}), ""
-    )
+    return _compare(id, predicted, measured, tol, relation, case, interval, _met(hypotheses), "")
 
 
 def control(
@@ -181,7 +179,7 @@ def control(
     if not removes:
         raise ValueError("removes must say which hypothesis the control takes away, got ''")
     return _compare(
-        id, predicted, measured, tol, relation, case, interval, dict(hypotheses or {}), removes
+        id, predicted, measured, tol, relation, case, interval, _met(hypotheses), removes
     )
 
 
@@ -189,18 +187,46 @@ def _compare(
     id: str, predicted: float, measured: float, tol: float, relation: str, case: str,
     interval: tuple[float, float] | None, hypotheses: dict[str, bool], removes: str,
 ) -> Check:  # fmt: skip
-    predicted, measured, tol = float(predicted), float(measured), float(tol)
-    if relation not in RELATIONS:
-        raise ValueError(f"relation must be one of {', '.join(RELATIONS)}, got {relation!r}")
+    for name, text in (("id", id), ("case", case), ("removes", removes)):
+        if not isinstance(text, str):
+            raise TypeError(f"{name} must be text, got {text!r:.80}")
+    predicted, measured = _number(predicted, "predicted"), _number(measured, "measured")
+    tol = _number(tol, "tol")
+    if not isinstance(relation, str) or relation not in RELATIONS:
+        raise ValueError(f"relation must be one of {', '.join(RELATIONS)}, got {relation!r:.80}")
     if not (math.isfinite(tol) and tol >= 0):
         raise ValueError(f"tol must be a finite number >= 0, got {tol}")
     if relation == "==" and tol == 0:
         raise ValueError("an equality needs a tolerance tol > 0, got 0")
-    span = None if interval is None else (float(interval[0]), float(interval[1]))
+    span = None if interval is None else _ends(interval)
     missing = tuple(text for text, met in hypotheses.items() if not met)
     good = all(_meets(end, predicted, tol, relation) for end in (measured, *(span or ())))
     verdict = OUTSIDE if missing else HOLDS if good else FAILS
     return Check(id, case, predicted, measured, tol, relation, span, missing, removes, verdict)
+
+
+def _number(value: Any, name: str) -> float:
+    """A number; NaN and inf are numbers that were measured too."""
+    try:
+        if isinstance(value, str | bytes) or getattr(value, "mask", False):
+            raise TypeError
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be a number, got {value!r:.80}") from None
+
+
+def _ends(interval: Any) -> tuple[float, float]:
+    try:
+        low, high = interval
+    except (TypeError, ValueError):
+        raise ValueError(f"interval must be two numbers, got {interval!r:.80}") from None
+    return _number(low, "interval"), _number(high, "interval")
+
+
+def _met(hypotheses: Any) -> dict[str, bool]:
+    if hypotheses is not None and not isinstance(hypotheses, Mapping):
+        raise TypeError(f"hypotheses must map text to whether it is met, got {hypotheses!r:.80}")
+    return dict(hypotheses or {})
 
 
 def _meets(measured: float, predicted: float, tol: float, relation: str) -> bool:
@@ -242,6 +268,9 @@ class Entry(NamedTuple):
 def ledger(runs: Iterable[Check], claims: Iterable[str] | None = None) -> list[Entry]:
     """Checks and controls gathered by claim, in the order of `claims` (or of appearance)."""
     rows = list(runs)
+    for row in rows:
+        if not isinstance(row, Check):
+            raise TypeError(f"runs must hold checks, got {row!r:.80}")
     ids = dict.fromkeys([*(claims or ()), *(row.id for row in rows)])
     out = []
     for id in ids:

@@ -237,7 +237,10 @@ def covariance_flow(
     validate.choice(kind, "kind", tuple(KINDS))
     Q, K, V = (np.atleast_2d(validate.real(m, name)) for m, name in ((Q, "Q"), (K, "K"), (V, "V")))
     layer = SinkhornAttention(Q, K, V, eps=eps) if kind == "sinkhorn" else KINDS[kind](Q, K, V)
-    flow = gaussian_flow(layer, cov0, [0.0, validate.positive(t, "t")], mean0)
+    t = validate.positive(t, "t")
+    if t > validate.LONGEST:
+        raise ValueError(f"t must be at most {validate.LONGEST:g}, got {t:g}")
+    flow = gaussian_flow(layer, cov0, [0.0, t], mean0)
     if flow.stopped:
         at = flow.blow_up if flow.stopped == "blow-up" else flow.last[0]
         raise ArithmeticError(f"{flow.stopped} of the covariance at t = {at:.8g}, before t = {t}")
@@ -263,7 +266,9 @@ def blow_up_time(
     A = layer.K.T @ layer.Q
     if np.array_equal(layer.V, layer.V[0, 0] * np.eye(len(S0))):
         root = spectral(np.sqrt, S0)
-        top = np.linalg.eigvalsh(root @ (layer.V[0, 0] * (A + A.T)) @ root)[-1]
+        with np.errstate(over="ignore", invalid="ignore"):
+            rate = root @ (layer.V[0, 0] * (A + A.T)) @ root
+        top = np.linalg.eigvalsh(validate.finite(rate, "rates of growth"))[-1]
         return float(1 / top) if top > 0 else np.inf
     speed = float(np.prod([np.linalg.norm(m, 2) for m in (layer.V, A, S0)]))
     if speed == 0:

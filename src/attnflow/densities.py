@@ -23,6 +23,10 @@ from attnflow.validate import Array
 
 #: Steps of the safeguarded Newton iteration that inverts a distribution function.
 QUANTILE_STEPS = 200
+#: Logarithms of tails end here: what lies further out has no mass that a number could hold.
+FARTHEST = -1e300
+#: Determinants of 2 pi C are formed.
+LARGEST_COV = 1e300
 
 
 def _logsumexp(terms: Array) -> Array:
@@ -48,6 +52,10 @@ class GaussianMixture:
         self.weights = validate.weights(weights, k)
         if self.covs.shape != (k, d, d):
             raise ValueError(f"covs must have shape {(k, d, d)}, got {self.covs.shape}")
+        if np.abs(self.covs).max() > LARGEST_COV:
+            raise ValueError(
+                f"covs must be at most {LARGEST_COV:g}, got {np.abs(self.covs).max():g}"
+            )
         if np.abs(self.covs - np.swapaxes(self.covs, 1, 2)).max() > 1e-10 * np.abs(self.covs).max():
             raise ValueError("covs must be symmetric")
         lowest = float(np.linalg.eigvalsh(self.covs).min())
@@ -101,7 +109,8 @@ class GaussianMixture:
 
     def sample(self, n: int, rng: np.random.Generator) -> Array:
         """n independent points, shape (n, d)."""
-        n = validate.count(n, "n")
+        n = validate.count(n, "n", maximum=validate.MOST_STORED)
+        validate.instance(rng, "rng", np.random.Generator)
         which = rng.choice(len(self.weights), size=n, p=self.weights / self.weights.sum())
         noise = rng.standard_normal((n, self.dimension, 1))
         roots = np.linalg.cholesky(self.covs)
@@ -147,6 +156,8 @@ class GaussianMixture:
             mine = upper == side
             if mine.any():
                 target = self._log_tail(z[mine], upper=side)
+                if (target <= FARTHEST).any():
+                    raise ValueError("x must lie where the tails have mass, got a point beyond")
                 out[mine] = later._invert(target, z[mine], side, t)
         return out
 
@@ -162,8 +173,8 @@ class GaussianMixture:
             value = self._log_tail(y, upper) - target
             above = sign * value > 0
             high, low = np.where(above, y, high), np.where(above, low, y)
-            slope = sign * np.exp(self.logpdf(y) - self._log_tail(y, upper))
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+                slope = sign * np.exp(self.logpdf(y) - self._log_tail(y, upper))
                 step = value / slope  # beyond the bracket where the slope vanishes
             new = y - step
             outside = ~((new > low) & (new < high))
@@ -174,14 +185,17 @@ class GaussianMixture:
         return y
 
     def _log_tail(self, z: Array, upper: bool) -> Array:
-        u = (z - self.means[:, 0, None]) / np.sqrt(self.covs[:, 0])  # (k, n)
-        with np.errstate(divide="ignore"):
-            return _logsumexp(np.log(self.weights)[:, None] + log_ndtr(-u if upper else u))
+        with np.errstate(divide="ignore", over="ignore"):
+            u = (z - self.means[:, 0, None]) / np.sqrt(self.covs[:, 0])  # (k, n)
+            tails = np.maximum(log_ndtr(-u if upper else u), FARTHEST)
+            return _logsumexp(np.log(self.weights)[:, None] + tails)
 
     def _log_terms(self, x: Array) -> Array:
         """log of every weighted component, shape (k, n)."""
-        off = x - self.means[:, None, :]  # (k, n, d)
-        square = np.einsum("kni,kij,knj->kn", off, self.precisions, off)
+        with np.errstate(over="ignore", invalid="ignore"):
+            off = x - self.means[:, None, :]  # (k, n, d)
+            square = np.einsum("kni,kij,knj->kn", off, self.precisions, off)
+        validate.finite(square, "squared distances of x to the means")
         _, logdet = np.linalg.slogdet(2 * np.pi * self.covs)
         with np.errstate(divide="ignore"):
             return np.log(self.weights)[:, None] - (square + logdet[:, None]) / 2

@@ -36,8 +36,8 @@ def bridge_gain(cov: ArrayLike, eps: float) -> Array:
     eps = validate.positive(eps, "eps")
 
     def gain(s: Array) -> Array:
-        w = eps / (2 * s)
-        return 1 / (np.sqrt(1 + w**2) + w)  # sqrt(1 + w^2) - w without cancellation
+        w = _ratio(eps, s)
+        return 1 / (_root(w) + w)  # sqrt(1 + w^2) - w without cancellation
 
     return spectral(gain, covariance(cov))
 
@@ -55,8 +55,23 @@ def euler_step_cov(cov: ArrayLike, eps: float) -> Array:
 
 
 def _step(cov: Array, factor: Array) -> Array:
-    out = factor @ cov @ factor.T
-    return (out + out.T) / 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        out = validate.finite(factor @ cov @ factor.T, "entries of the covariance")
+    return out / 2 + out.T / 2
+
+
+def _ratio(eps: float, s: Array) -> Array:
+    """eps / 2s."""
+    with np.errstate(over="ignore"):
+        w = eps / (2 * s)
+    if not np.isfinite(w).all():
+        raise ValueError(f"eps over the variance must be finite, got {eps:g} and {s.min():g}")
+    return w
+
+
+def _root(w: Array) -> Array:
+    """sqrt(1 + w^2), which is w where the square of w could overflow."""
+    return np.where(w > 1e8, w, np.sqrt(1 + np.minimum(w, 1e8) ** 2))
 
 
 def optimal_map(cov0: ArrayLike, cov1: ArrayLike) -> Array:
@@ -69,9 +84,11 @@ def optimal_map(cov0: ArrayLike, cov1: ArrayLike) -> Array:
     if first.shape != second.shape:
         raise ValueError(f"covariances must share a shape, got {first.shape} and {second.shape}")
     root, inverse = spectral(np.sqrt, first), spectral(lambda s: s**-0.5, first)
-    middle = root @ second @ root
-    out = inverse @ spectral(np.sqrt, (middle + middle.T) / 2) @ inverse
-    return (out + out.T) / 2
+    with np.errstate(over="ignore", invalid="ignore"):
+        middle = validate.finite(root @ second @ root, "entries of cov0^{1/2} cov1 cov0^{1/2}")
+        middle = middle / 2 + middle.T / 2
+        out = validate.finite(inverse @ spectral(np.sqrt, middle) @ inverse, "entries of the map")
+    return out / 2 + out.T / 2
 
 
 def bures_w2(cov0: ArrayLike, cov1: ArrayLike) -> float:
@@ -81,8 +98,9 @@ def bures_w2(cov0: ArrayLike, cov1: ArrayLike) -> float:
     2.0
     """
     T = optimal_map(cov0, cov1)
-    moved = (T - np.eye(len(T))) @ spectral(np.sqrt, covariance(cov0, "cov0"))
-    return float(np.linalg.norm(moved))
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = (T - np.eye(len(T))) @ spectral(np.sqrt, covariance(cov0, "cov0"))
+        return float(validate.finite(np.linalg.norm(moved), "distances"))
 
 
 def one_step_w2(cov: ArrayLike, eps: float) -> float:
@@ -92,9 +110,12 @@ def one_step_w2(cov: ArrayLike, eps: float) -> float:
     0.001249219725
     """
     eps = validate.positive(eps, "eps")
-    s = np.linalg.eigvalsh(covariance(cov))
-    w = eps / (2 * s)
-    return float(np.linalg.norm(np.sqrt(s) * w**2 / (np.sqrt(1 + w**2) + 1)))
+    s = np.asarray(np.linalg.eigvalsh(covariance(cov)), dtype=np.float64)
+    w = _ratio(eps, s)
+    small = np.minimum(w, 1e16)
+    moved = np.sqrt(s) * np.where(w > 1e16, w, small**2 / (_root(small) + 1))
+    with np.errstate(over="ignore"):
+        return float(validate.finite(np.linalg.norm(moved), "distances"))
 
 
 def langevin_symmetric_kl(var: float, eps: float) -> float:

@@ -95,7 +95,9 @@ def limit(attention: Attention | MultiHead, z: ArrayLike | Flow, *, tol: float =
     moved = _moved(flow)
     everything = np.eye(len(V))
     for basis in (everything, dominant(V)):
-        size = float(np.linalg.norm(start @ basis.T, axis=1).max()) or 1.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            norms = validate.finite(np.linalg.norm(start @ basis.T, axis=1), "norms of tokens")
+        size = float(norms.max()) or 1.0
         y = state @ basis.T / size
         if _growth(flow, basis) >= GROWTH:
             continue

@@ -29,6 +29,8 @@ RESOLUTION, REACH = 3.5, 10.0
 MAX_NODES = 6000
 #: The bridge's marginal error; J is about its square root's square, 1e-10 and more.
 BRIDGE_TOL = 1e-13
+#: Times the variance: beyond this the diffusion has forgotten where it began, to all digits.
+LONGEST = 1e6
 
 
 class Grid(NamedTuple):
@@ -92,6 +94,7 @@ def uniform_nodes(density: GaussianMixture, h: float, half_width: float | None =
 
 
 def _deviations(density: GaussianMixture) -> Array:
+    validate.instance(density, "density", GaussianMixture)
     if density.dimension != 1:
         raise ValueError(f"this needs a density in one dimension, got {density.dimension}")
     return np.sqrt(density.covs[:, 0, 0])
@@ -99,7 +102,11 @@ def _deviations(density: GaussianMixture) -> Array:
 
 def langevin_pair(density: GaussianMixture, eps: float, nodes: Grid) -> Array:
     """The joint density of (X_0, X_eps) on the grid, shape (n, n)."""
-    eps = validate.positive(eps, "eps")
+    eps, widest = validate.positive(eps, "eps"), float(_deviations(density).max()) ** 2
+    if eps > LONGEST * widest:
+        raise ValueError(
+            f"eps must be at most {LONGEST:g} times the largest variance {widest:g}, got {eps:g}"
+        )
     n, h = len(nodes.x), nodes.h
     k = np.subtract.outer(np.arange(n), np.arange(n))
     with np.errstate(divide="ignore"):

@@ -34,6 +34,7 @@ from attnflow.validate import Array
 
 #: Points along an axis of the grid on which the place of the two leaders is chosen.
 GRID = 129
+LARGEST_RADIUS = 1e75
 
 
 def gamma(A: ArrayLike) -> float:
@@ -55,9 +56,9 @@ def adversarial(A: ArrayLike, R: float, n: int) -> Array:
     array([ 2., -2., -2.])
     """
     _, u, others = _direction(A)
-    place = np.full(_several(n), others)
+    place = np.full(validate.count(n, "n", 2, validate.MOST_STORED), others)
     place[0] = 1.0
-    return validate.positive(R, "R") * np.outer(place, u)
+    return _radius(R) * np.outer(place, u)
 
 
 def lower_bound(A: ArrayLike, R: float, n: int) -> float:
@@ -88,9 +89,12 @@ def upper_bound(A: ArrayLike, V: ArrayLike, R: float, n: int) -> float:
     >>> round(upper_bound(-2 * np.eye(2), np.eye(2), 1.0, 8), 4)
     20.4939
     """
-    a, v, R = _norm(_square(A, V), "A"), _norm(V, "V"), validate.positive(R, "R")
+    a, v, R = _norm(_square(A, V), "A"), _norm(V, "V"), _radius(R)
     n = validate.count(n, "n")
-    return float(np.sqrt(3) * v * np.sqrt(a**2 * R**4 * (4 * n + 1) + n))
+    if v == 0:
+        return 0.0
+    with np.errstate(over="ignore"):  # a bound beyond 1e308 is inf
+        return float(np.sqrt(3) * v * np.sqrt(np.float64(a) ** 2 * R**4 * (4 * n + 1) + n))
 
 
 def tight_upper_bound(A: ArrayLike, V: ArrayLike, R: float, n: int) -> float:
@@ -103,7 +107,7 @@ def tight_upper_bound(A: ArrayLike, V: ArrayLike, R: float, n: int) -> float:
     >>> round(tight_upper_bound(-2 * np.eye(2), np.eye(2), 1.0, 8), 4)
     8.8284
     """
-    g, v = _norm(_square(A, V), "A") * validate.positive(R, "R") ** 2, _norm(V, "V")
+    g, v = _norm(_square(A, V), "A") * _radius(R) ** 2, _norm(V, "V")
     n = validate.count(n, "n")
     return float(v * (np.sqrt(n) + g * (1 + np.sqrt(n / 2))))
 
@@ -127,7 +131,9 @@ def multi_head_upper_bound(
 
 def mean_field_upper(A: ArrayLike, V: ArrayLike, R: float) -> float:
     """|V| (1 + 3 |A| R^2) exp(2 |A| R^2), whatever the number of tokens; inf beyond 1e308."""
-    g, v = _norm(_square(A, V), "A") * validate.positive(R, "R") ** 2, _norm(V, "V")
+    g, v = _norm(_square(A, V), "A") * _radius(R) ** 2, _norm(V, "V")
+    if v == 0:
+        return 0.0
     with np.errstate(over="ignore"):
         return float(v * (1 + 3 * g) * np.exp(2 * g))
 
@@ -138,7 +144,7 @@ def mean_field_lower(A: ArrayLike, R: float) -> float:
     >>> round(mean_field_lower(-np.eye(1), 2.0), 4)
     109.1963
     """
-    g = gamma(A) * validate.positive(R, "R") ** 2
+    g = gamma(A) * _radius(R) ** 2
     with np.errstate(over="ignore"):
         return float(g / 2 * np.exp(g))
 
@@ -152,7 +158,7 @@ def spread(A: ArrayLike, V: ArrayLike, R: float, n: int) -> Array:
     u, _ = _widest(A, V)
     pairs = (_several(n, 3) - 1) // 2
     place = np.repeat([0.0, 1.0, -1.0], [n - 2 * pairs, pairs, pairs])
-    return validate.positive(R, "R") * np.outer(place, u)
+    return _radius(R) * np.outer(place, u)
 
 
 def spread_bound(A: ArrayLike, V: ArrayLike, R: float, n: int) -> float:
@@ -168,7 +174,7 @@ def spread_bound(A: ArrayLike, V: ArrayLike, R: float, n: int) -> float:
     u, _ = _widest(A, V)
     A, V = _square(A, V), validate.array(V, "V", 2)
     pairs = (_several(n, 3) - 1) // 2
-    C = validate.positive(R, "R") ** 2 * 2 * pairs / n * np.outer(u, u)
+    C = _radius(R) ** 2 * 2 * pairs / n * np.outer(u, u)
     return float(np.linalg.norm(V @ (C @ A + np.eye(len(A)) / n), 2))
 
 
@@ -230,7 +236,7 @@ def _direction(A: ArrayLike) -> tuple[float, Array, float]:
     A = validate.array(A, "A", 2)
     if A.shape[0] != A.shape[1]:
         raise ValueError(f"A must be square, got shape {A.shape}")
-    values, vectors = np.linalg.eigh((A + A.T) / 2)
+    values, vectors = np.linalg.eigh(A / 2 + A.T / 2)
     negative = -values[0] >= values[-1] / 8
     u = vectors[:, 0 if negative else -1]
     u = u * np.sign(u[np.abs(u).argmax()])
@@ -239,7 +245,7 @@ def _direction(A: ArrayLike) -> tuple[float, Array, float]:
 
 def _share(A: ArrayLike, R: float, n: int) -> tuple[float, float]:
     """gamma R^2, and the attention p that every other token pays to the first."""
-    g = gamma(A) * validate.positive(R, "R") ** 2
+    g = gamma(A) * _radius(R) ** 2
     return g, float(expit(2 * g - np.log(_several(n) - 1)))
 
 
@@ -256,7 +262,7 @@ def _leaders(
     A: ArrayLike, V: ArrayLike, R: float, n: int
 ) -> tuple[Array, Array, tuple[float, float, float], float]:
     """u, w, (a, b, r) and the bound, for the better of the two extreme eigenvectors u."""
-    A, V, R = _square(A, V), validate.array(V, "V", 2), validate.positive(R, "R")
+    A, V, R = _square(A, V), validate.array(V, "V", 2), _radius(R)
     n = _several(n, 3)
     angle, along = np.meshgrid(np.linspace(0, np.pi / 2, GRID), np.linspace(-1, 1, GRID))
     a, b, r = R * np.cos(angle), R * np.sin(angle), R * along
@@ -294,6 +300,14 @@ def _square(A: ArrayLike, V: ArrayLike) -> Array:
 
 def _norm(M: ArrayLike, name: str) -> float:
     return float(np.linalg.norm(validate.array(M, name, 2), 2))
+
+
+def _radius(R: float) -> float:
+    """The radius of the ball; its fourth power is formed."""
+    out = validate.positive(R, "R")
+    if out > LARGEST_RADIUS:
+        raise ValueError(f"R must be at most {LARGEST_RADIUS:g}, got {out:g}")
+    return out
 
 
 def _several(n: int, least: int = 2) -> int:

@@ -24,6 +24,9 @@ STEP_ERROR = 0.01
 #: Draws that one task takes together.
 BLOCK = 16
 
+#: Draws of n tokens in d dimensions have n^2 or n d entries.
+MOST_TOKENS = 100_000
+
 
 class PhaseDiagram(NamedTuple):
     """Probabilities over a grid, with their standard errors over the draws."""
@@ -68,14 +71,15 @@ def phase_diagram(
     >>> diagram.probability
     array([[0., 1.]])
     """
-    n, d = validate.count(n, "n", 2), validate.count(d, "d", 2)
-    b, t = validate.array(betas, "betas", 1), validate.times(times, start=0.0)
+    n, d = validate.count(n, "n", 2, MOST_TOKENS), validate.count(d, "d", 2, MOST_TOKENS)
+    b = validate.array(betas, "betas", 1)
+    t = validate.times(times, start=0.0, longest=validate.LONGEST)
     if not len(b):
         raise ValueError("betas must not be empty, got none")
     for beta in b:
         validate.beta(beta, "betas")
     delta = validate.between_zero_and_one(delta, "delta")
-    realisations = validate.count(realisations, "realisations", 2)
+    realisations = validate.count(realisations, "realisations", 2, validate.MOST_STORED)
     seed = validate.count(seed, "seed", 0)
     if threads is not None and executor is not None:
         raise ValueError("threads and executor exclude each other, got both")

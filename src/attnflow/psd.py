@@ -26,9 +26,9 @@ def covariance(value: ArrayLike, name: str = "cov") -> Array:
     if np.abs(out - out.T).max() > 1e-10 * np.abs(out).max():
         raise ValueError(f"{name} must be symmetric, got a difference {np.abs(out - out.T).max()}")
     lowest = float(np.linalg.eigvalsh(out)[0])
-    if lowest <= ROUNDING * np.abs(out).max():
+    if lowest <= max(ROUNDING * float(np.abs(out).max()), np.finfo(float).tiny):
         raise ValueError(f"{name} must be positive definite, got an eigenvalue {lowest:.3g}")
-    return (out + out.T) / 2
+    return out / 2 + out.T / 2
 
 
 def spectral(f: Callable[[Array], Array], matrix: Array) -> Array:

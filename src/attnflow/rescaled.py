@@ -86,6 +86,7 @@ def rescaled_flow(
 
 def layer_value(attention: Attention | MultiHead, d: int) -> Array:
     """V of a layer, shape (d, d): that of its head, or the sum of W_h V_h."""
+    validate.instance(attention, "attention", (Attention, MultiHead))
     if isinstance(attention, MultiHead):
         V = sum(w @ head.V for w, head in zip(attention.W, attention.heads, strict=True))
     else:

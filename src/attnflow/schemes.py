@@ -33,6 +33,9 @@ EULER_EPS, EULER_SPACING = 0.05, 2.0
 #: Below this many tokens within sqrt(eps) of each other the bridge couples a token with itself.
 FROZEN_BELOW = 0.3
 
+#: More layers than this would take hours.
+MOST_LAYERS = 100_000
+
 
 class Frozen(UserWarning):
     """Too few tokens for this temperature: the layer hardly moves them."""
@@ -60,7 +63,8 @@ def bridge_step(x: ArrayLike, eps: float, weights: ArrayLike | None = None) -> A
             Frozen,
             stacklevel=2,
         )
-    return 2 * x - bridge.barycentric()
+    with np.errstate(over="ignore"):
+        return validate.finite(2 * x - bridge.barycentric(), "tokens after the layer")
 
 
 def iterate(
@@ -80,8 +84,14 @@ def iterate(
 
 def euler_step(x: ArrayLike, eps: float, score: Callable[[Array], Array]) -> Array:
     """The explicit Euler step x -> x - (eps/2) score(x), shape (n, d)."""
-    x = validate.tokens(x)
-    return x - validate.positive(eps, "eps") / 2 * score(x)
+    x, eps = validate.tokens(x), validate.positive(eps, "eps")
+    if not callable(score):
+        raise TypeError(f"score must be a function of tokens, got {validate.said(score)}")
+    slope = validate.array(score(x), "score(x)", 2)
+    if slope.shape != x.shape:
+        raise ValueError(f"score(x) must have the tokens' shape {x.shape}, got {slope.shape}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return validate.finite(x - eps / 2 * slope, "tokens after the step")
 
 
 def general_step(x: ArrayLike, eps: float, theta: float, surrogate: ArrayLike) -> Array:
@@ -101,6 +111,8 @@ def general_step(x: ArrayLike, eps: float, theta: float, surrogate: ArrayLike) -
 def steps_to(T: float, eps: float) -> int:
     """T / eps, which must be a whole number."""
     T, eps = validate.positive(T, "T"), validate.positive(eps, "eps")
+    if MOST_LAYERS * eps < T:
+        raise ValueError(f"T must be at most {MOST_LAYERS} eps, got T = {T} and eps = {eps}")
     n = round(T / eps)
     if n < 1 or abs(n * eps - T) > 1e-9 * T:
         raise ValueError(f"T must be a multiple of eps, got T = {T} and eps = {eps}")

@@ -37,6 +37,11 @@ __all__ = [
 #: Inner products of unit vectors leave [-1, 1] by rounding.
 GRAM_SLACK = 1e-6
 
+#: The smallest inverse temperature of an energy.
+LEAST_BETA = 1e-300
+#: Beyond this many tokens the time to cluster is lost in rounding.
+MOST_TOKENS = 10**12
+
 
 class GramFlow(NamedTuple):
     """Inner products along time."""
@@ -67,7 +72,7 @@ def flow(
     >>> flow(np.eye(3), beta=1.0, times=[0.0, 50.0]).diameter[-1] < 1e-9
     np.True_
     """
-    x = _tokens(x0)
+    x, times = _tokens(x0), validate.times(times, longest=validate.LONGEST)
     return sphere_ode(_layer(beta, x.shape[1], normalised, causal), x, times, rtol=rtol)
 
 
@@ -124,7 +129,7 @@ def gram_flow(
     >>> gram_flow(np.eye(4), 0.0, [0.0, 1.0]).states[-1][0, 1].round(6)  # gamma_0(1), n = 4
     np.float64(0.614979)
     """
-    g0 = _gram(G0)
+    g0, times = _gram(G0), validate.times(times, longest=validate.LONGEST)
     beta = validate.beta(beta)
     n = len(g0)
     mask = np.tril(np.ones((n, n))) if causal else np.ones((n, n))
@@ -172,7 +177,7 @@ def hitting_time(beta: float, n: int, delta: float, normalised: bool = True) -> 
     """
     beta, n, delta = (
         validate.beta(beta),
-        validate.count(n, "n", 2),
+        validate.count(n, "n", 2, MOST_TOKENS),
         validate.between_zero_and_one(delta, "delta"),
     )
     end = -np.log(delta)
@@ -276,6 +281,9 @@ def _square(V: ArrayLike, d: int) -> Array:
 
 
 def _above_zero(beta: float) -> float:
-    if validate.beta(beta) == 0:
-        raise ValueError("beta must be > 0 for an energy, which divides by it; got 0")
-    return float(beta)
+    out = validate.beta(beta)
+    if out < LEAST_BETA:
+        raise ValueError(
+            f"beta must be at least {LEAST_BETA:g} for an energy, which divides by it; got {out:g}"
+        )
+    return out

@@ -19,6 +19,10 @@ WEIGHT_SUM_SLACK = 1e-8
 NORM_SLACK = 1e-6
 #: exp(beta) is formed; beyond this it is no number.
 LARGEST_BETA = 700.0
+#: Counts are whole numbers of 64 bits; what is stored for each of them stays in memory.
+LARGEST_COUNT, MOST_STORED = 2**63 - 1, 10**8
+#: Flows that have not come to rest by then are not followed: it would take hours.
+LONGEST = 1e6
 
 
 def array(value: ArrayLike, name: str, ndim: int) -> Array:
@@ -36,11 +40,20 @@ def real(value: Any, name: str, what: str = "an array of real numbers") -> Array
     """`value` as a float64 array; text, complex numbers and ragged lists are refused."""
     try:
         raw = np.asarray(value)
-        if raw.dtype.kind in "OSUcM":
+        if raw.dtype.kind in "OSUcMmV" or np.ma.is_masked(value):
             raise ValueError
-        return raw.astype(np.float64)
+        with np.errstate(over="ignore"):  # what is too large becomes inf, and is refused as that
+            return raw.astype(np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be {what}, got {value!r:.80}") from None
+        raise ValueError(f"{name} must be {what}, got {said(value)}") from None
+
+
+def said(value: Any) -> str:
+    """`value` as a message shows it: 80 characters at most, whatever it is."""
+    try:
+        return f"{value!r:.80}"
+    except Exception:  # a whole number of thousands of digits, or an object that cannot be shown
+        return f"something of type {type(value).__name__}"
 
 
 def tokens(x: ArrayLike, name: str = "x") -> Array:
@@ -86,7 +99,7 @@ def positive(value: Any, name: str) -> float:
     """A finite number > 0."""
     out = real(value, name, "a number > 0")
     if out.ndim != 0 or not (np.isfinite(out) and out > 0):
-        raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
+        raise ValueError(f"{name} must be a finite number > 0, got {said(value)}")
     return float(out)
 
 
@@ -94,7 +107,7 @@ def beta(value: Any, name: str = "beta") -> float:
     """An inverse temperature on the sphere: a number in [0, 700]."""
     out = number(value, name, "a number >= 0")
     if not 0 <= out <= LARGEST_BETA:
-        raise ValueError(f"{name} must lie in [0, {LARGEST_BETA:g}], got {value!r}")
+        raise ValueError(f"{name} must lie in [0, {LARGEST_BETA:g}], got {said(value)}")
     return out
 
 
@@ -102,17 +115,19 @@ def between_zero_and_one(value: Any, name: str) -> float:
     """A number strictly between 0 and 1."""
     out = positive(value, name)
     if out >= 1:
-        raise ValueError(f"{name} must lie between 0 and 1, got {value!r}")
+        raise ValueError(f"{name} must lie between 0 and 1, got {said(value)}")
     return out
 
 
-def times(values: ArrayLike, start: float = -np.inf) -> Array:
-    """At least two increasing times, none before `start`."""
+def times(values: ArrayLike, start: float = -np.inf, longest: float = np.inf) -> Array:
+    """At least two increasing times, none before `start`, that span no more than `longest`."""
     out = array(values, "times", 1)
     if len(out) < 2 or (np.diff(out) <= 0).any():
-        raise ValueError(f"times must be at least two increasing numbers, got {out}")
+        raise ValueError(f"times must be at least two increasing numbers, got {said(out)}")
     if out[0] < start:
         raise ValueError(f"times must start at {start:g} or later, got {out[0]}")
+    if out[-1] > out[0] + longest:
+        raise ValueError(f"times must span {longest:g} at most, got {out[0]:g} to {out[-1]:g}")
     return out
 
 
@@ -120,23 +135,41 @@ def number(value: Any, name: str, what: str = "a finite number") -> float:
     """A finite number."""
     out = real(value, name, what)
     if out.ndim != 0 or not np.isfinite(out):
-        raise ValueError(f"{name} must be {what}, got {value!r}")
+        raise ValueError(f"{name} must be {what}, got {said(value)}")
     return float(out)
 
 
-def count(value: Any, name: str, minimum: int = 1) -> int:
+def count(value: Any, name: str, minimum: int = 1, maximum: int = LARGEST_COUNT) -> int:
     """A whole number, at least `minimum`."""
     try:
-        whole = not isinstance(value, bool | str) and int(value) == value
-    except (TypeError, ValueError, OverflowError):
+        whole = not isinstance(value, bool | str) and bool(int(value) == value)
+    except Exception:  # whatever kind of thing it is, it is no number
         whole = False
     if not whole or value < minimum:
-        raise ValueError(f"{name} must be a whole number >= {minimum}, got {value!r}")
+        raise ValueError(f"{name} must be a whole number >= {minimum}, got {said(value)}")
+    if value > maximum:
+        raise ValueError(f"{name} must be at most {maximum}, got {said(value)}")
     return int(value)
 
 
 def choice(value: str, name: str, allowed: tuple[str, ...]) -> str:
     """One of `allowed`."""
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {value!r}")
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {said(value)}")
     return value
+
+
+def instance(value: Any, name: str, kinds: type | tuple[type, ...]) -> None:
+    """Refuse what is of none of these kinds."""
+    if not isinstance(value, kinds):
+        listed = kinds if isinstance(kinds, tuple) else (kinds,)
+        words = " or ".join(kind.__name__ for kind in listed)
+        raise TypeError(f"{name} must be of type {words}, got {said(value)}")
+
+
+def finite(values: ArrayLike, what: str) -> Array:
+    """What was computed, refused where numbers overflowed."""
+    out = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(out).all():
+        raise ValueError(f"{what} must be finite numbers, got some beyond 1e308")
+    return out

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
+from controls.cells import SECTION
+from controls.stage import Patch, Sabotage
 
-Sabotage = Callable[[pytest.MonkeyPatch], None]
 SABOTAGE: dict[str, Sabotage] = {}
 
 
-def sabotage(claim: str) -> Callable[[Sabotage], Sabotage]:
-    """Register a mistake under which the check of `claim` must come out "fails"."""
+def sabotage(*claims: str, since: str = SECTION) -> Callable[[Patch], Patch]:
+    """Register a mistake under which the check of each of `claims` must come out "fails".
 
-    def register(patch: Sabotage) -> Sabotage:
-        assert claim not in SABOTAGE
-        SABOTAGE[claim] = patch
-        return patch
+    The chapter is honest up to the section in which a claim is first checked, and wrong from
+    there on. Where the mistake must act earlier, `since` says from which heading (or FIRST_CELL);
+    where the check's own cell is enough and those before it in its section are slow, CELL.
+    """
+
+    def register(mistake: Patch) -> Patch:
+        for claim in claims:
+            assert claim not in SABOTAGE
+            SABOTAGE[claim] = Sabotage(mistake, claims, since)
+        return mistake
 
     return register

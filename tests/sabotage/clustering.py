@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from controls.cells import CELL
 
 from attnflow import attention, flows, sphere
 from sabotage import sabotage
@@ -98,7 +99,7 @@ def a_token_does_not_see_itself(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(attention._RowNormalised, "rows", others)
 
 
-@sabotage("clustering.slow-start")
+@sabotage("clustering.slow-start", since=CELL)
 def the_start_is_at_half_the_temperature(patch: pytest.MonkeyPatch) -> None:
     beta_is_halved(patch)
 
@@ -130,12 +131,12 @@ def the_mask_leaves_rows_short(patch: pytest.MonkeyPatch) -> None:
     the_mask_comes_after_the_softmax(patch)
 
 
-@sabotage("clustering.decoder-cluster")
+@sabotage("clustering.decoder-cluster", since=CELL)
 def decoders_get_a_hundredth_of_their_time(patch: pytest.MonkeyPatch) -> None:
     time_counts_steps(patch)
 
 
-@sabotage("clustering.encoder-decoder")
+@sabotage("clustering.encoder-decoder", since=CELL)
 def starts_have_positive_coordinates(patch: pytest.MonkeyPatch) -> None:
     honest = sphere.uniform
     patch.setattr(sphere, "uniform", lambda n, d, rng: np.abs(honest(n, d, rng)))

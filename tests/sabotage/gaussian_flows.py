@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from controls.cells import CELL
 
 from attnflow import attention, covflow, flows
 from sabotage import sabotage
@@ -61,7 +62,7 @@ def the_transpose_is_not_added(patch: pytest.MonkeyPatch) -> None:
     _bent(patch, lambda B: B / 2)
 
 
-@sabotage("gaussian_flows.blow-up-rate")
+@sabotage("gaussian_flows.blow-up-rate", since=CELL)
 def the_blow_up_is_seen_too_late(patch: pytest.MonkeyPatch) -> None:
     honest = covflow.gaussian_flow
 
@@ -90,7 +91,7 @@ def the_clock_runs_at_half_speed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(covflow, "gaussian_flow", slow)
 
 
-@sabotage("gaussian_flows.line")
+@sabotage("gaussian_flows.line", since=CELL)
 def a_factor_two_is_lost(patch: pytest.MonkeyPatch) -> None:
     _bent(patch, lambda B: B / 2)
 

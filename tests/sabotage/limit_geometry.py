@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from controls.cells import CELL
 
 from attnflow import attention, flows, geometry, rescaled, transport
 from sabotage import sabotage
@@ -71,7 +72,7 @@ def tokens_of_constant_size_count_as_growing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(geometry, "GROWTH", 0.5)
 
 
-@sabotage("limit_geometry.frozen-rate")
+@sabotage("limit_geometry.frozen-rate", since=CELL)
 def distances_enter_without_the_square(patch: pytest.MonkeyPatch) -> None:
     honest = attention.squared_distances
 

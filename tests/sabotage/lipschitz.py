@@ -180,7 +180,7 @@ def the_climb_stops_after_one_step(patch: pytest.MonkeyPatch) -> None:
     _replace(patch, "worse", lambda honest, layer, x, R, steps: honest(layer, x, R, steps=1))
 
 
-@sabotage("lipschitz.n-free")
+@sabotage("lipschitz.n-free", since="From above")
 def the_exponent_has_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
     def bound(honest: Any, A: Any, V: Any, R: float) -> float:
         g = np.linalg.norm(A, 2) * R**2

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from controls.cells import CELL
 
 from attnflow import lipschitz, trained
 from attnflow.trained import neural
@@ -36,18 +37,23 @@ def _sum_over_tokens(n: int) -> float:
     return float(n**0.5)
 
 
-@sabotage("lipschitz_real.encoder-middle")
+@sabotage(
+    "lipschitz_real.encoder-middle",
+    "lipschitz_real.decoder-middle",
+    "lipschitz_real.held",
+    since="Passages",
+)
 def the_norm_is_a_mean_over_tokens(patch: pytest.MonkeyPatch) -> None:
     _values(patch, _mean_over_tokens)
 
 
-@sabotage("lipschitz_real.encoder-bends")
+@sabotage("lipschitz_real.encoder-bends", since="Passages")
 def every_layer_has_the_heads_of_the_first(patch: pytest.MonkeyPatch) -> None:
     honest = trained.Model.attention_heads
     patch.setattr(trained.Model, "attention_heads", lambda self, layer, n: honest(self, 0, n))
 
 
-@sabotage("lipschitz_real.first-layers")
+@sabotage("lipschitz_real.first-layers", since="Passages")
 def layers_are_counted_from_the_middle(patch: pytest.MonkeyPatch) -> None:
     """What was asked of the first layer is answered for the middle one, and the other way round."""
     heads, forward = trained.Model.attention_heads, trained.Model.forward
@@ -65,7 +71,7 @@ def layers_are_counted_from_the_middle(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(trained.Model, "forward", other)
 
 
-@sabotage("lipschitz_real.jump")
+@sabotage("lipschitz_real.jump", since="Passages")
 def positions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     honest = trained.Model._embed
 
@@ -95,12 +101,7 @@ def scores_are_not_divided_by_the_root_of_the_size(patch: pytest.MonkeyPatch) ->
     _attention(patch, sharp)
 
 
-@sabotage("lipschitz_real.decoder-middle")
-def the_mean_over_tokens_again(patch: pytest.MonkeyPatch) -> None:
-    _values(patch, _mean_over_tokens)
-
-
-@sabotage("lipschitz_real.sink")
+@sabotage("lipschitz_real.sink", since="Passages")
 def the_left_vector_is_returned_for_the_right(patch: pytest.MonkeyPatch) -> None:
     honest = lipschitz.local_constant
 
@@ -117,17 +118,12 @@ def rows_and_columns_change_places(patch: pytest.MonkeyPatch) -> None:
     _attention(patch, lambda self, layer: honest(self, layer).swapaxes(1, 2))
 
 
-@sabotage("lipschitz_real.held")
-def only_the_whole_constant_is_a_mean(patch: pytest.MonkeyPatch) -> None:
-    _values(patch, _mean_over_tokens)
-
-
 @sabotage("lipschitz_real.reach")
 def gamma_is_the_mean_eigenvalue(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lipschitz, "gamma", lambda A: float(np.trace(A)) / len(A))
 
 
-@sabotage("lipschitz_real.adversarial")
+@sabotage("lipschitz_real.adversarial", since=CELL)
 def all_tokens_stand_in_one_place(patch: pytest.MonkeyPatch) -> None:
     honest = lipschitz.adversarial
     patch.setattr(lipschitz, "adversarial", lambda A, R, n: honest(A, R, n)[np.zeros(n, int)])

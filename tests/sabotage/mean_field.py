@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from controls.cells import CELL
 from scipy.integrate import quad
 from scipy.special import roots_hermite
 
@@ -71,7 +72,7 @@ def the_covariance_moves_at_half_speed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(covflow, "_affine", slow)
 
 
-@sabotage("mean_field.quasi")
+@sabotage("mean_field.quasi", since=CELL)
 def sobol_points_are_replaced_by_random_ones(patch: pytest.MonkeyPatch) -> None:
     class Pseudo:
         def __init__(self, d: int, rng: np.random.Generator) -> None:
@@ -83,7 +84,7 @@ def sobol_points_are_replaced_by_random_ones(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(meanfield.qmc, "Sobol", Pseudo)
 
 
-@sabotage("mean_field.quadrature")
+@sabotage("mean_field.quadrature", since=CELL)
 def the_nodes_are_those_of_the_physicists(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(meanfield, "roots_hermitenorm", roots_hermite)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from controls.cells import CELL
 
 from attnflow import phase, sphere, stored
 from sabotage import sabotage
@@ -31,7 +32,7 @@ def the_quadrature_loses_its_factor_two(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-@sabotage("phase_diagram.slow-start")
+@sabotage("phase_diagram.slow-start", since=CELL)
 def the_velocity_is_that_of_usa(patch: pytest.MonkeyPatch) -> None:
     honest = sphere.velocity
     patch.setattr(sphere, "velocity", lambda x, beta, normalised=True: honest(x, beta, False))
@@ -65,7 +66,7 @@ def layers_take_a_double_step(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sphere, "flow", fast)
 
 
-@sabotage("phase_diagram.tail")
+@sabotage("phase_diagram.tail", since=CELL)
 def the_curve_forgets_the_factor_two(patch: pytest.MonkeyPatch) -> None:
     honest = sphere._slowness
     patch.setattr(sphere, "_slowness", lambda *args: 2 * honest(*args))
@@ -93,7 +94,7 @@ def delta_is_taken_for_an_angle(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(phase, "phase_diagram", strict)
 
 
-@sabotage("phase_diagram.low-dimension")
+@sabotage("phase_diagram.low-dimension", since="The phase diagram")
 def the_dimension_is_not_passed_on(patch: pytest.MonkeyPatch) -> None:
     honest = phase.phase_diagram
     patch.setattr(

@@ -12,10 +12,6 @@ from attnflow.trained import model as transformer
 from sabotage import sabotage
 
 
-def _no_perceptron(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Model, "_perceptron", lambda self, layer, x: np.zeros_like(x))
-
-
 @sabotage("trained.works")
 def positions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Model, "position_vectors", None)
@@ -32,9 +28,9 @@ def normalisation_removes_the_mean_token(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(transformer, "normalise", centred)
 
 
-@sabotage("trained.spread")
+@sabotage("trained.spread", "trained.clusters")
 def the_perceptron_is_left_out(patch: pytest.MonkeyPatch) -> None:
-    _no_perceptron(patch)
+    patch.setattr(Model, "_perceptron", lambda self, layer, x: np.zeros_like(x))
 
 
 @sabotage("trained.collapse")
@@ -42,7 +38,7 @@ def attention_is_left_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Model, "_attend", lambda self, layer, q, k, v: np.float32(0))
 
 
-@sabotage("trained.twice")
+@sabotage("trained.twice", since="The picture of the paper")
 def the_layer_is_not_applied_beyond_the_depth(patch: pytest.MonkeyPatch) -> None:
     honest = Model.forward
 
@@ -52,11 +48,6 @@ def the_layer_is_not_applied_beyond_the_depth(patch: pytest.MonkeyPatch) -> None
         return trace._replace(hidden=np.concatenate([trace.hidden, [trace.hidden[-1]] * still]))
 
     patch.setattr(Model, "forward", short)
-
-
-@sabotage("trained.clusters")
-def the_perceptron_is_left_out_of_the_iteration(patch: pytest.MonkeyPatch) -> None:
-    _no_perceptron(patch)
 
 
 @sabotage("trained.nearest")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from controls.cells import CELL
 
 from attnflow import densities, gaussian, images, schemes, transport
 from sabotage import sabotage
@@ -44,7 +45,7 @@ def the_carried_score_forgets_the_stretch(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-@sabotage("uniform_convergence.constants")
+@sabotage("uniform_convergence.constants", since=CELL)
 def the_recursion_has_the_wrong_factor(patch: pytest.MonkeyPatch) -> None:
     honest = gaussian.recursion
     patch.setattr(

@@ -9,7 +9,6 @@ import ast
 import hashlib
 import json
 import os
-import re
 import threading
 from collections.abc import Iterable, Mapping
 from importlib.util import resolve_name
@@ -56,7 +55,7 @@ class Chapter(NamedTuple):
         for name in given:
             if name not in known:
                 listed = "\n".join(f"  {p.name}: {p.allowed}" for p in self.parameters)
-                raise BookError(f"{self.name} has no parameter {name!r}; it takes\n{listed}")
+                raise BookError(f"{self.name} has no parameter {name!r:.80}; it takes\n{listed}")
         return {n: p.parse(given[n]) if n in given else p.default for n, p in known.items()}
 
 
@@ -84,22 +83,36 @@ class Project(NamedTuple):
             chapter = read_chapter(path)
             if chapter is not None:
                 found[chapter.name] = chapter
-        order = re.findall(r"book/([\w-]+)", (self.root / "_toc.yml").read_text(encoding="utf-8"))
-        rank = {name: i for i, name in enumerate(order)}
+        rank = {name: i for i, name in enumerate(self.pages())}
         return dict(sorted(found.items(), key=lambda item: rank.get(item[0], len(rank))))
+
+    def pages(self) -> list[str]:
+        """The names of all pages, in the order of the table of contents."""
+        contents = yaml.safe_load((self.root / "_toc.yml").read_text(encoding="utf-8"))
+        return [Path(file).stem for file in _files(contents)]
 
     def chapter(self, name: str) -> Chapter:
         """One chapter; a BookError that lists the others where there is none of that name."""
         chapters = self.chapters()
         name = Path(name).stem
         if name not in chapters:
-            raise BookError(f"there is no chapter {name!r}; there are {', '.join(chapters)}")
+            raise BookError(f"there is no chapter {name!r:.80}; there are {', '.join(chapters)}")
         return chapters[name]
 
     def claims(self) -> dict[str, dict[str, Any]]:
         """claims.yml, by id."""
         rows = yaml.safe_load((self.book / "claims.yml").read_text(encoding="utf-8"))
         return {row["id"]: row for row in rows}
+
+
+def _files(contents: Any) -> list[str]:
+    """What a table of contents names under `root` and `file`, wherever it stands."""
+    if isinstance(contents, list):
+        return [file for part in contents for file in _files(part)]
+    if not isinstance(contents, dict):
+        return []
+    own = [contents[name] for name in ("root", "file") if name in contents]
+    return own + [file for part in contents.values() for file in _files(part)]
 
 
 def find_project(start: Path | None = None) -> Project:

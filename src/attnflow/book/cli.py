@@ -6,6 +6,7 @@ call itself was wrong; 130 it was interrupted.
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
@@ -146,6 +147,7 @@ def sweep(
     """
     from attnflow.book import sweep as sweeping
 
+    _require_one_place(jobs, scheduler, workers)
     project = find_project()
     values = {name: _split(text) for name, text in _pairs(given).items()}
     if not values:
@@ -286,15 +288,20 @@ def _longest_first(project: Project, chapters: Iterable[Chapter]) -> list[Chapte
 @contextmanager
 def _runner(jobs: int | None, scheduler: str | None, workers: int | None) -> Iterator[Runner]:
     """Kernels here, or a cluster where one was named or asked for."""
+    _require_one_place(jobs, scheduler, workers)
     if scheduler is None and workers is None:
         yield local(jobs)
         return
-    if jobs is not None or (scheduler is not None and workers is not None):
-        raise click.UsageError("one of --jobs, --workers and --scheduler says where runs happen")
     from attnflow.book.cluster import connect
 
     with connect(scheduler, workers) as runner:
         yield runner
+
+
+def _require_one_place(jobs: int | None, scheduler: str | None, workers: int | None) -> None:
+    """Refuse a call that says twice where runs happen, before anything is written."""
+    if sum(option is not None for option in (jobs, scheduler, workers)) > 1:
+        raise click.UsageError("one of --jobs, --workers and --scheduler says where runs happen")
 
 
 def _pairs(given: Iterable[str]) -> dict[str, Any]:
@@ -302,7 +309,7 @@ def _pairs(given: Iterable[str]) -> dict[str, Any]:
     for text in given:
         name, sign, value = text.partition("=")
         if not sign or not name or not value:
-            raise click.UsageError(f"a parameter is NAME=VALUE, got {text!r}")
+            raise click.UsageError(f"a parameter is NAME=VALUE, got {text!r:.80}")
         if name in out:
             raise click.UsageError(f"{name} is given twice")
         out[name] = value
@@ -323,6 +330,8 @@ def _split(text: str) -> list[str]:
 
 def main() -> None:
     """The entry point: a user's mistake is a sentence, not a traceback."""
+    if isinstance(sys.stdout, io.TextIOWrapper):  # signs that the terminal lacks are escaped
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         cli.main(standalone_mode=False)
     except click.exceptions.Abort:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import re
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -19,9 +21,43 @@ def draft(path: Path) -> Iterator[Path]:
     try:
         yield name
         os.replace(name, path)
+    except OSError as error:
+        name_file(error, path)
+        raise
     finally:
         with suppress(OSError):
             name.unlink(missing_ok=True)
+
+
+def name_file(error: OSError, path: Path) -> None:
+    """Add to an error of a write which file it was for; a full disk does not say."""
+    if error.errno is not None and error.filename is None:
+        error.filename = str(path)
+
+
+def growing(path: Path) -> Path:
+    """A name beside `path` for a file that grows for hours, one for every process.
+
+    Those that killed processes of this machine left behind are removed.
+    """
+    start = f"{path.stem}.growing-{platform.node()}-"
+    for old in path.parent.glob(f"{path.stem}.growing-*{path.suffix}"):
+        found = re.fullmatch(rf"{re.escape(start)}(\d+)", old.stem)
+        if found and not alive(int(found[1])):
+            with suppress(OSError):
+                old.unlink(missing_ok=True)
+    return path.with_name(f"{start}{os.getpid()}{path.suffix}")
+
+
+def alive(pid: int) -> bool:
+    """Whether there is a process of this number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def write_text(text: str, path: Path) -> None:
@@ -36,8 +72,9 @@ def require_writable(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         probe.write_bytes(b"x" * 4096)
-    except OSError as error:
-        raise BookError(f"cannot write in {folder}: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
+        why = getattr(error, "strerror", None) or error
+        raise BookError(f"cannot write in {folder}: {why}") from None
     finally:
-        with suppress(OSError):
+        with suppress(OSError, ValueError):
             probe.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import nbformat
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from attnflow.book.files import write_text
 from attnflow.book.notebooks import checks
@@ -77,13 +77,17 @@ class Shelf:
             ) from None
 
     @contextmanager
-    def lock(self, name: str, key: str) -> Iterator[None]:
+    def lock(
+        self, name: str, key: str, given_up: Callable[[], bool] = lambda: False
+    ) -> Iterator[None]:
         """Hold the key; whoever asks meanwhile waits, and then finds the run on the shelf."""
         path = self.folder / f".{name}-{key}.lock"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(path)
-            lock.acquire()
+            lock.acquire(cancel_check=given_up)
+        except Timeout:
+            raise BookError(f"the run {name}-{key} is no longer wanted") from None
         except OSError as error:
             raise BookError(f"cannot write in {self.folder}: {error.strerror or error}") from None
         try:
@@ -97,7 +101,9 @@ class Shelf:
         """How long the kept runs of a chapter took."""
         out = []
         for path in sorted(self.folder.glob(f"{name}-*")):
-            with suppress(ValueError, KeyError, OSError, TypeError):
+            if path.stem.rpartition("-")[0] != name:
+                continue
+            with suppress(ValueError, KeyError, OSError, TypeError, RecursionError):
                 content = json.loads(path.read_text(encoding="utf-8"))
                 stated = content["metadata"]["attnflow"] if "metadata" in content else content
                 out.append(float(stated["seconds"]))

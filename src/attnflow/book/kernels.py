@@ -7,6 +7,8 @@ tried again. Kernels end with the process that drives them, whatever ends it (se
 
 from __future__ import annotations
 
+import asyncio
+import atexit
 import os
 import re
 import shutil
@@ -15,7 +17,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -24,15 +27,18 @@ import nbformat
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError, DeadKernelError
+from nbclient.exceptions import CellExecutionError
 
 from attnflow.book.chapters import Recipe
+from attnflow.book.files import alive
 from attnflow.book.keep import CHECKS
 from attnflow.book.notebooks import SHOWN_ONLY, parametrised, tidy
 
 #: One thread per kernel: runs are parallel already, and sums keep their order.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _PREFIX = "attnflow-"
+#: Letters in the folder of a socket; with its name they are at most 103 on any system.
+LONGEST_SOCKET = 95
 
 
 class Failure(NamedTuple):
@@ -99,21 +105,24 @@ class Kernels:
             manager = _manager(Path(folder))
             client = NotebookClient(
                 notebook, km=manager, timeout=None, startup_timeout=180,
-                shutdown_kernel="immediate",
+                shutdown_kernel="immediate", on_cell_start=self._go_on,
                 resources={"metadata": {"path": str(recipe.project.book)}},
                 **({"skip_cells_with_tag": SHOWN_ONLY} if what == CHECKS else {}),
             )  # fmt: skip
             failure = None
             with self._registered(manager):
                 try:
-                    client.execute(env=_environment(recipe), cleanup_kc=True)
+                    _await(client.async_execute(env=_environment(recipe), cleanup_kc=True))
                 except CellExecutionError as error:
                     failure = Failure(_last_cell(notebook), error.ename, error.evalue)
-                except (DeadKernelError, RuntimeError, OSError) as error:
+                except Exception as error:  # whatever a dying kernel makes of its driver
                     if self._stopped:
                         raise Stopped from None
                     raise KernelDied(f"{type(error).__name__}: {error}") from error
-        return Executed(tidy(notebook), time.monotonic() - started, failure)
+                finally:  # nbclient forgets this where a kernel did not start
+                    atexit.unregister(client._cleanup_kernel)
+        seconds = round(time.monotonic() - started, 1)
+        return Executed(tidy(notebook), seconds, failure)
 
     def stop(self) -> None:
         """Kill every kernel, and start none any more."""
@@ -121,6 +130,11 @@ class Kernels:
             self._stopped = True
             for manager in self._live:
                 _kill(manager)
+
+    def _go_on(self, **cell: Any) -> None:
+        """Before every cell: a kernel that was starting when `stop` killed the others ends here."""
+        if self._stopped:
+            raise Stopped
 
     @contextmanager
     def _registered(self, manager: AsyncKernelManager) -> Iterator[None]:
@@ -148,9 +162,12 @@ class _OwnPython(KernelSpecManager):
 
 
 def _manager(folder: Path) -> AsyncKernelManager:
-    """Sockets and files of its own for every kernel: parallel runs never race for a port."""
+    """Sockets and files of its own for every kernel: parallel runs never race for a port.
+
+    The name of a socket may be short only; in a deep temporary folder kernels use ports.
+    """
     place = {"connection_file": str(folder / "kernel.json")}
-    if os.name == "posix":
+    if os.name == "posix" and len(os.fsencode(folder)) <= LONGEST_SOCKET:
         place |= {"transport": "ipc", "ip": str(folder / "k")}
     return AsyncKernelManager(kernel_name="python3", kernel_spec_manager=_OwnPython(), **place)
 
@@ -164,6 +181,17 @@ def _environment(recipe: Recipe) -> dict[str, str]:
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "MPLBACKEND": os.environ.get("MPLBACKEND", "agg"),
     }
+
+
+def _await(work: Coroutine[Any, Any, Any]) -> None:
+    """Do `work` in an event loop that is closed after it, also where one is running (Jupyter)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(work)
+        return
+    with ThreadPoolExecutor(1) as aside:
+        aside.submit(asyncio.run, work).result()
 
 
 def _kill(manager: AsyncKernelManager) -> None:
@@ -182,15 +210,5 @@ def _clear_scratch() -> None:
     """Remove the folders of kernels whose driver was killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}[0-9]*-*"):
         found = re.match(rf"{_PREFIX}(\d+)-", folder.name)
-        if found and not _alive(int(found[1])):
+        if found and not alive(int(found[1])):
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

@@ -60,10 +60,10 @@ class Parameter(NamedTuple):
         try:
             out = self._convert(value.tolist() if hasattr(value, "tolist") else value)
         except (ValueError, SyntaxError, TypeError, LookupError, OverflowError):
-            raise BookError(f"{self.name} must be {self.allowed}, got {value!r}") from None
+            raise BookError(f"{self.name} must be {self.allowed}, got {value!r:.80}") from None
         for entry in out if isinstance(out, list) else [out]:
             if not self._admits(entry):
-                raise BookError(f"{self.name} must be {self.allowed}, got {value!r}")
+                raise BookError(f"{self.name} must be {self.allowed}, got {value!r:.80}")
         return out
 
     def _convert(self, value: Any) -> Any:
@@ -115,7 +115,10 @@ def _scalar(value: Any, kind: type) -> Any:
         if int(number) != number:
             raise ValueError
         return int(number)
-    return kind(value)
+    out = kind(value)
+    if kind is str:
+        out.encode()  # text that a file cannot hold is a ValueError
+    return out
 
 
 def parse_parameters(source: str, where: str = "parameters") -> tuple[Parameter, ...]:

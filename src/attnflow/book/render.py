@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import nbformat
@@ -20,6 +21,8 @@ import yaml
 from attnflow.book.chapters import Project
 from attnflow.book.files import write_text
 from attnflow.book.parameters import BookError
+
+LOG = "render.log"  #: what the renderer said
 
 
 def stage(project: Project, notebooks: Mapping[str, nbformat.NotebookNode], folder: Path) -> None:
@@ -49,16 +52,25 @@ def build(project: Project, source: Path, *, strict: bool = False) -> Path:
 
 def build_page(project: Project, name: str, notebook: nbformat.NotebookNode, out: Path) -> Path:
     """Render one run as a page of its own in `out`; returns the page."""
-    folder = out / ".source"
-    stage(project, {name: notebook}, folder)
-    toc = {"format": "jb-book", "root": f"book/{name}", "chapters": [{"file": "book/references"}]}
-    write_text(yaml.safe_dump(toc), folder / "_toc.yml")
-    html = _jupyter_book(folder, folder, strict=False)
-    target = out / "html"
-    if target.exists():
-        shutil.rmtree(target)
-    shutil.move(html, target)
-    shutil.rmtree(folder)
+    folder, target = out / ".source", out / "html"
+    try:
+        stage(project, {name: notebook}, folder)
+        toc = {
+            "format": "jb-book",
+            "root": f"book/{name}",
+            "chapters": [{"file": "book/references"}],
+        }
+        write_text(yaml.safe_dump(toc), folder / "_toc.yml")
+        html = _jupyter_book(folder, folder, strict=False)
+        if target.exists():
+            shutil.rmtree(target)
+        shutil.move(html, target)
+    except BookError:
+        with suppress(OSError):  # the message names it
+            shutil.move(folder / "_build" / LOG, out / LOG)
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     return target / "book" / f"{name}.html"
 
 
@@ -70,7 +82,7 @@ def _jupyter_book(source: Path, output: Path, strict: bool) -> Path:
     settings = {**os.environ, "PYTHONWARNINGS": "ignore", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     done = subprocess.run(command, capture_output=True, text=True, env=settings, check=False)
     html = output / "_build" / "html"
-    log = output / "_build" / "render.log"
+    log = output / "_build" / LOG
     write_text(done.stdout + done.stderr, log)
     if done.returncode != 0 or not (html / "index.html").is_file():
         lines = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import islice
 from pathlib import Path
@@ -91,15 +91,19 @@ def perform(
     what: str = NOTEBOOK,
     cache: bool = True,
     strict: bool = False,
+    given_up: Callable[[], bool] = lambda: False,
 ) -> Run:
-    """One run of a prepared chapter. Whoever makes it holds the lock of its key."""
+    """One run of a prepared chapter. Whoever makes it holds the lock of its key.
+
+    Where another process holds it we wait, unless `given_up` says that nobody wants the run now.
+    """
     name, key = prepared.chapter.name, prepared.key(parameters)
     shelf = Shelf(prepared.project.build / "runs")
     quiet = Shelf(shelf.folder, warn=lambda text: None)
     kept = quiet.read(name, key, what) if cache else None
     made = False
     if kept is None:
-        with shelf.lock(name, key):
+        with shelf.lock(name, key, given_up):
             kept = shelf.read(name, key, what) if cache else None  # made while we waited
             if kept is None:
                 kept, made = _make(prepared, parameters, key, runner, what), True
@@ -176,16 +180,18 @@ def execute_all(
     No more than the runner's slots are under way, so `jobs` may be long. Leaving the iterator
     early, by an exception or by closing it, ends what is under way.
     """
-    recipes: dict[str, Recipe] = {}
-    reading = threading.Lock()
+    recipes, reading, leaving = dict[str, Recipe](), threading.Lock(), threading.Event()
 
     def one(job: Job) -> Run:
-        with reading:  # once, though many runs begin together
+        with reading:
             if job.chapter not in recipes:
                 recipes[job.chapter] = recipe(project, job.chapter)
-        prepared = recipes[job.chapter]
+            prepared = recipes[job.chapter]
         parameters = prepared.chapter.resolve(job.parameters)
-        return perform(prepared, parameters, runner, what=what, cache=cache, strict=strict)
+        return perform(
+            prepared, parameters, runner,
+            what=what, cache=cache, strict=strict, given_up=leaving.is_set,
+        )  # fmt: skip
 
     source, waiting = iter(enumerate(jobs)), dict[Future[Run], int]()
     pool = ThreadPoolExecutor(runner.slots, thread_name_prefix="attnflow-run")
@@ -199,6 +205,7 @@ def execute_all(
             for future in sorted(done, key=lambda f: waiting[f]):
                 yield waiting.pop(future), _outcome(future)
     except BaseException:
+        leaving.set()
         runner.stop()
         raise
     finally:

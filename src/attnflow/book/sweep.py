@@ -144,8 +144,8 @@ def plot(kept: Sequence[Row], swept: Sequence[str], path: Path) -> bool:
     for k, (claim, case) in enumerate(panels):
         ax = fig.add_subplot(lines, columns, k + 1)
         mine = [r for r in kept if (r["claim"], r["case"]) == (claim, case)]
-        for group in dict.fromkeys(tuple(map(repr, (r[p] for p in others))) for r in mine):
-            part = [r for r in mine if tuple(map(repr, (r[p] for p in others))) == group]
+        for group in dict.fromkeys(tuple(str(r[p]) for p in others) for r in mine):
+            part = [r for r in mine if tuple(str(r[p]) for p in others) == group]
             part.sort(key=lambda r: float(r[axis]))
             label = ", ".join(f"{p}={v}" for p, v in zip(others, group, strict=True))
             at = [r[axis] for r in part]

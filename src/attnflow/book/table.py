@@ -1,7 +1,8 @@
 """The table of a sweep: one row a run and check, CSV or Parquet, written as it grows.
 
 Runs finish in any order; rows are written in the order of the grid, as far as it is done without
-a gap. The file has a name of its own until it is complete, so a table is never half of one.
+a gap. The file has a name of its own until it is complete, so a table is never half of one, and
+two sweeps into the same table do not disturb each other.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from attnflow.book.files import growing, name_file
 from attnflow.book.parameters import BookError
 from attnflow.book.run import Run
 
@@ -57,7 +60,7 @@ class Table:
 
     def __init__(self, path: Path, parameters: Mapping[str, Sequence[Any]]) -> None:
         """`parameters` has all values of each, which decide the types of the columns."""
-        self.path, self.growing = path, path.with_name(f"{path.stem}.growing{path.suffix}")
+        self.path, self.growing = path, growing(path)
         self.written = 0
         self._next, self._early = 0, dict[int, Sequence[Row]]()
         self._columns = [*parameters, *COLUMNS]
@@ -68,7 +71,13 @@ class Table:
 
     def __enter__(self) -> Table:
         self.growing.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self._open(self.growing, self._columns, self._parameters)
+        try:
+            self._file = self._open(self.growing, self._columns, self._parameters)
+        except BaseException as error:
+            if isinstance(error, OSError):
+                name_file(error, self.path)
+            self.growing.unlink(missing_ok=True)
+            raise
         return self
 
     def add(self, index: int, made: Sequence[Row]) -> None:
@@ -76,14 +85,25 @@ class Table:
         self._early[index] = made
         while self._next in self._early:
             ready = self._early.pop(self._next)
-            self._file.write(ready)
+            try:
+                self._file.write(ready)
+            except OSError as error:
+                name_file(error, self.path)
+                raise
             self.written += len(ready)
             self._next += 1
 
     def __exit__(self, kind: Any, *exc: object) -> None:
-        self._file.close()
-        if kind is None:
-            os.replace(self.growing, self.path)
+        try:
+            self._file.close()
+            if kind is None:
+                os.replace(self.growing, self.path)
+        except OSError as error:
+            name_file(error, self.path)
+            raise
+        finally:
+            with suppress(OSError):
+                self.growing.unlink(missing_ok=True)
 
 
 class _Csv:

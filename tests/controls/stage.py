@@ -1,0 +1,102 @@
+"""A chapter on stage: its cells run in this process, its checks are written down."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+from attnflow import claims
+from controls.cells import SECTION, Cell
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+class Sabotage(NamedTuple):
+    """A mistake, the claims whose checks notice it, and from where the chapter runs for them."""
+
+    mistake: Patch
+    claims: tuple[str, ...]
+    since: str = SECTION
+
+
+class Trial(NamedTuple):
+    """What came of a sabotage for one claim."""
+
+    caught: bool
+    account: str  #: what happened, for whoever reads that it was not caught
+
+
+class AllCaught(BaseException):
+    """Every check that was waited for has failed. No chapter's `except` takes it for its own."""
+
+
+class Stage:
+    """A chapter being run: the names it has defined, the rows its checks returned."""
+
+    def __init__(self, cells: list[Cell], parameters: Mapping[str, Any]) -> None:
+        self.cells, self.parameters = cells, parameters
+        self.space: dict[str, Any] = {}
+        self.rows: list[claims.Check] = []
+        self.awaited: set[str] = set()  #: claims of which a check is to fail; the run then stops
+        self._compare = claims._compare
+
+    def listen(self, patch: pytest.MonkeyPatch) -> None:
+        """From here on every check is written down."""
+        patch.setattr(claims, "_compare", self._record)
+
+    def _record(self, *given: Any) -> claims.Check:
+        row = self._compare(*given)
+        self.rows.append(row)
+        if row.id in self.awaited and not row.is_control and row.verdict == claims.FAILS:
+            self.awaited.remove(row.id)
+            if not self.awaited:
+                raise AllCaught
+        return row
+
+    def run(self, cell: Cell) -> None:
+        """Execute one cell."""
+        exec(compile(cell.source, cell.section or "the first cells", "exec"), self.space)
+        if cell.parameters:
+            self.space.update(self.parameters)
+
+    def attempt(self, patch: pytest.MonkeyPatch, wrong: Sabotage, span: range) -> dict[str, Trial]:
+        """Make the mistake now, run these cells, and see whether the claims' checks fail.
+
+        As the cells before the span have run in full and those of the span run without a gap, a
+        mistake that changes nothing reproduces the honest rows: what fails, fails for the mistake.
+        """
+        imported = self._imported(self.cells[: span.start])
+        wrong.mistake(patch)
+        for name, module, attribute in imported:
+            self.space[name] = getattr(module, attribute)
+        self.rows, self.awaited, raised = [], set(wrong.claims), []
+        for k in span:
+            try:
+                self.run(self.cells[k])
+            except AllCaught:
+                break
+            except Exception as error:
+                raised.append(f"{type(error).__name__} under {self.cells[k].section!r}: {error}")
+        return {claim: self._trial(claim, raised) for claim in wrong.claims}
+
+    def _trial(self, claim: str, raised: list[str]) -> Trial:
+        own = [repr(row) for row in self.rows if row.id == claim and not row.is_control]
+        account = [*(own or ["its check did not run"]), *raised]
+        return Trial(claim not in self.awaited, "\n".join(account))
+
+    def _imported(self, cells: list[Cell]) -> list[tuple[str, Any, str]]:
+        """Names that a `from ... import` of these cells still binds, with where they came from."""
+        found = []
+        for cell in cells:
+            for node in ast.walk(ast.parse(cell.source)):
+                if isinstance(node, ast.ImportFrom) and node.module:
+                    module = importlib.import_module(node.module)
+                    for alias in node.names:
+                        name, there = alias.asname or alias.name, getattr(module, alias.name, None)
+                        if there is not None and self.space.get(name) is there:
+                            found.append((name, module, alias.name))
+        return found

@@ -1,0 +1,151 @@
+"""Good calls of the public functions, each argument by name: what the tests of bad inputs spoil."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attnflow import (
+    attention,
+    claims,
+    densities,
+    gaussian,
+    geometry,
+    langevin,
+    lipschitz,
+    schemes,
+    sphere,
+    transport,
+)
+
+I = np.eye(2)  # noqa: E741
+X = np.array([[0.5, 0.0], [0.0, 1.0], [-1.0, -0.5], [0.25, 0.25]])
+UNIT = X / np.linalg.norm(X, axis=1, keepdims=True)
+W = np.full(4, 0.25)
+LAYER = attention.SoftmaxAttention(I, I, I)
+BELL = densities.Gaussian(0.0, 1.0)
+MIX = densities.GaussianMixture([0.5, 0.5], [-1.0, 1.0], [1.0, 2.0])
+PLANE = densities.Gaussian([0.0, 1.0], [[2.0, 0.5], [0.5, 1.0]])
+TIMES = [0.0, 0.5, 1.0]
+ROW = claims.check("a.b", predicted=1.0, measured=1.0, tol=0.1)
+
+
+class Call(NamedTuple):
+    """A function with arguments for which it has an answer."""
+
+    name: str
+    function: Callable[..., Any]
+    good: Mapping[str, Any]
+
+
+def _layers() -> list[Call]:
+    out = []
+    for kind in ("Softmax", "L2", "Sinkhorn", "Unnormalised"):
+        make = getattr(attention, f"{kind}Attention")
+        layer = make(I, I, I)
+        out.append(Call(f"{kind}Attention", make, {"Q": I, "K": I, "V": I}))
+        measure = {"x": X, "weights": W}
+        out += [
+            Call(f"{kind}.matrix", layer.matrix, measure),
+            Call(f"{kind}.velocity", layer.velocity, measure),
+            Call(f"{kind}.field", layer.field, {"points": X[:2], **measure}),
+            Call(f"{kind}.causal", make(I, I, I, causal=True).matrix, measure),
+        ]
+    both = attention.MultiHead([LAYER, LAYER], W=[I, I])
+    return [
+        *out,
+        Call("Sinkhorn.eps", attention.SinkhornAttention,
+             {"Q": I, "K": -I, "V": I, "eps": 1.0, "tol": 1e-6}),
+        Call("MultiHead", attention.MultiHead, {"heads": [LAYER, LAYER], "W": [I, I]}),
+        Call("MultiHead.velocity", both.velocity, {"x": X, "weights": W}),
+        Call("MultiHead.field", both.field, {"points": X, "x": X, "weights": W}),
+    ]  # fmt: skip
+
+
+def _measures() -> list[Call]:
+    bridge = transport.self_bridge(X, 0.5)
+    return [
+        Call("self_bridge", transport.self_bridge,
+             {"x": X, "eps": 0.5, "weights": W, "tol": 1e-6, "method": "dense"}),
+        Call("Bridge.conditional_mean", bridge.conditional_mean, {"points": X}),
+        Call("sinkhorn", transport.sinkhorn, {"scores": np.arange(8.0).reshape(2, 4), "b": W}),
+        Call("w2", transport.w2, {"x": X, "y": X + 1, "a": W, "b": W}),
+        Call("Gaussian", densities.Gaussian, {"mean": [0.0, 1.0], "cov": I}),
+        Call("GaussianMixture", densities.GaussianMixture,
+             {"weights": [0.5, 0.5], "means": [-1.0, 1.0], "covs": [1.0, 2.0]}),
+        *(Call(f"density.{f}", getattr(d, f), {"x": x}) for d, x in ((MIX, [0.0, 1.0]), (PLANE, X))
+          for f in ("pdf", "logpdf", "score")),
+        Call("density.heat", MIX.heat, {"t": 0.5}),
+        Call("density.cdf", MIX.cdf, {"x": [0.0, 1.0]}),
+        Call("density.quantile_map", MIX.quantile_map, {"x": [0.0, 1.0], "t": 0.5}),
+        Call("density.sample", MIX.sample, {"n": 3, "rng": np.random.default_rng(0)}),
+        Call("symmetric_kl", langevin.symmetric_kl, {"density": BELL, "eps": 0.5}),
+        Call("bridge_step", schemes.bridge_step, {"x": X, "eps": 1.0, "weights": W}),
+        Call("euler_step", schemes.euler_step, {"x": X, "eps": 1.0, "score": PLANE.score}),
+        Call("uniform_error", schemes.uniform_error,
+             {"density": BELL, "eps": 0.5, "T": 1.0, "scheme": "bridge"}),
+        Call("score_error", schemes.score_error, {"density": BELL, "eps": 0.5}),
+    ]  # fmt: skip
+
+
+def _closed_forms() -> list[Call]:
+    three = {"Q": I, "K": I, "V": -I, "cov0": I}
+    return [
+        *(Call(f, getattr(gaussian, f), {"cov": I, "eps": 0.5})
+          for f in ("bridge_gain", "bridge_step_cov", "euler_step_cov", "one_step_w2")),
+        Call("bures_w2", gaussian.bures_w2, {"cov0": I, "cov1": 2 * I}),
+        Call("langevin_symmetric_kl", gaussian.langevin_symmetric_kl, {"var": 1.0, "eps": 0.5}),
+        *(Call(f"covariance_flow.{kind}", gaussian.covariance_flow,
+               {"kind": kind, **three, "t": 0.5, "mean0": [0.0, 1.0]})
+          for kind in ("softmax", "sinkhorn")),
+        Call("blow_up_time", gaussian.blow_up_time, three),
+    ]  # fmt: skip
+
+
+def _dynamics() -> list[Call]:
+    short = {"n": 4, "d": 2, "betas": [1.0], "times": TIMES, "delta": 0.1}
+    return [
+        Call("sphere.velocity", sphere.velocity, {"x": UNIT, "beta": 1.0}),
+        Call("sphere.energy", sphere.energy, {"x": UNIT, "beta": 1.0}),
+        Call("sphere.flow", sphere.flow, {"x0": UNIT, "beta": 1.0, "times": TIMES}),
+        Call("gram_flow", sphere.gram_flow, {"G0": UNIT @ UNIT.T, "beta": 1.0, "times": TIMES}),
+        Call("sphere.gamma", sphere.gamma, {"beta": 1.0, "n": 4, "times": TIMES}),
+        Call("hitting_time", sphere.hitting_time, {"beta": 1.0, "n": 4, "delta": 0.1}),
+        Call("phase_diagram", sphere.phase_diagram, {**short, "realisations": 2, "seed": 0}),
+        Call(
+            "rescaled_flow", geometry.rescaled_flow, {"attention": LAYER, "z0": X, "times": TIMES}
+        ),
+        Call("limit", geometry.limit, {"attention": LAYER, "z": X, "tol": 1e-3}),
+    ]
+
+
+def _constants() -> list[Call]:
+    ball = {"A": -2 * I, "V": I, "R": 1.0}
+    one = {"A": -2 * I, "R": 1.0}
+    return [
+        Call("jvp", lipschitz.jvp, {"layer": LAYER, "x": X, "e": X}),
+        Call("vjp", lipschitz.vjp, {"layer": LAYER, "x": X, "u": X}),
+        Call("local_constant", lipschitz.local_constant, {"layer": LAYER, "x": X, "tol": 1e-2}),
+        Call("upper_bound", lipschitz.upper_bound, {**ball, "n": 8}),
+        Call("lower_bound", lipschitz.lower_bound, {**one, "n": 8}),
+        Call("mean_field_upper", lipschitz.mean_field_upper, ball),
+        Call("mean_field_lower", lipschitz.mean_field_lower, one),
+        Call("adversarial", lipschitz.adversarial, {**one, "n": 8}),
+    ]
+
+
+def _statements() -> list[Call]:
+    row = {"predicted": 1.0, "measured": 1.0, "tol": 0.1, "relation": "==", "case": "one"}
+    return [
+        Call("check", claims.check,
+             {"id": "a.b", **row, "interval": (0.9, 1.1), "hypotheses": {"n > 1": True}}),
+        Call("control", claims.control, {"id": "a.b", "removes": "it", **row}),
+        Call("ledger", claims.ledger, {"runs": [ROW], "claims": ["a.b"]}),
+    ]  # fmt: skip
+
+
+CALLS = [
+    *_layers(), *_measures(), *_closed_forms(), *_dynamics(), *_constants(), *_statements(),
+]  # fmt: skip
