@@ -160,10 +160,10 @@ class Cluster:
         with self._guard:
             self._bundles, self._supplies = {}, {}
 
-    def _workers(self) -> dict[str, int]:
+    def _workers(self, now: bool = False) -> dict[str, int]:
         """The threads of every worker, as they were at most a second ago."""
         asked, found = self._seen
-        if time.monotonic() - asked > _PAUSE:
+        if now or time.monotonic() - asked > _PAUSE:
             with suppress(Exception):
                 found = dict(self.client.nthreads())
             self._seen = (time.monotonic(), found)
@@ -180,6 +180,8 @@ class Cluster:
         if not self.refused:
             return None
         fit = [worker for worker in self._workers() if worker not in self.refused]
+        if not fit:  # unless one came this very second
+            fit = [worker for worker in self._workers(now=True) if worker not in self.refused]
         if not fit:
             said = "\n".join(f"  {worker}: {why}" for worker, why in self.refused.items())
             raise ClusterError(f"no worker of {self.address} is fit for these runs:\n{said}")
