@@ -129,8 +129,9 @@ class Programs:
     def kernels(self, program: Program) -> list[psutil.Process]:
         """The kernels that a worker runs now."""
         try:
-            return psutil.Process(program.process.pid).children()
-        except psutil.NoSuchProcess:
+            children = psutil.Process(program.process.pid).children()
+            return [child for child in children if "kernel.py" in " ".join(child.cmdline())]
+        except psutil.Error:
             return []
 
     def end(self) -> None:

@@ -74,8 +74,8 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scheduler that is away for two seconds is taken for gone."""
-    monkeypatch.setattr(cluster, "PATIENCE", 2.0)
+    """A scheduler that is away for four seconds is taken for gone."""
+    monkeypatch.setattr(cluster, "PATIENCE", 4.0)
 
 
 def swept(
