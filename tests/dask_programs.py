@@ -67,7 +67,9 @@ class Programs:
     def __init__(self, folder: Path) -> None:
         self.folder, self.mark = folder, uuid.uuid4().hex
         self.started: list[Program] = []
-        self.package = folder / "installed"
+        self.package, self.hollow = folder / "installed", folder / "hollow"
+        (self.hollow / "attnflow").mkdir(parents=True)
+        (self.hollow / "attnflow" / "__init__.py").touch()  # hides the one that is installed
         shutil.copytree(
             Path(attnflow.__file__).parent,
             self.package / "attnflow",
@@ -102,12 +104,12 @@ class Programs:
         return self.started[-1]
 
     def scheduler(self, *arguments: str, **more: str) -> tuple[str, Program]:
-        """A scheduler and its address."""
+        """A scheduler and its address; it knows no attnflow, unless told otherwise."""
         note = self.folder / f"scheduler-{len(self.started)}.json"
         program = self.start(
             "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
             "--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(note),
-            *arguments, **more,
+            *arguments, **{"PYTHONPATH": str(self.hollow), **more},
         )  # fmt: skip
         until(lambda: note.is_file() and note.read_text(), f"the scheduler's address: {note}")
         return json.loads(note.read_text())["address"], program
@@ -127,8 +129,9 @@ class Programs:
     def kernels(self, program: Program) -> list[psutil.Process]:
         """The kernels that a worker runs now."""
         try:
-            return psutil.Process(program.process.pid).children()
-        except psutil.NoSuchProcess:
+            children = psutil.Process(program.process.pid).children()
+            return [child for child in children if "kernel.py" in " ".join(child.cmdline())]
+        except psutil.Error:
             return []
 
     def end(self) -> None:
@@ -159,7 +162,7 @@ class Farm:
 
     def __init__(self, programs: Programs, **more: str) -> None:
         self.programs = programs
-        self.address, self.scheduler = programs.scheduler()
+        self.address, self.scheduler = programs.scheduler(**more)
         self.workers = [programs.worker(self.address, **more) for _ in range(2)]
 
 

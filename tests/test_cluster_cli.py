@@ -17,11 +17,11 @@ from dask_programs import Farm, Programs, running, until
 
 from attnflow.book.chapters import Project
 
-#: The command; a scheduler that is away for two seconds is taken for gone.
+#: The command; a scheduler that is away for four seconds is taken for gone.
 COMMAND = """
 import attnflow.book.cluster as cluster
 from attnflow.book.cli import main
-cluster.PATIENCE = 2.0
+cluster.PATIENCE = 4.0
 if __name__ == "__main__":
     main()
 """

@@ -1,8 +1,8 @@
 """Runs on a Dask cluster whose workers share no disk with the driver.
 
 A chapter travels once as a bundle; the executed notebook comes back, with its key and digest, and
-the driver keeps it like a run of its own. What crosses the network is bytes and text, so that only
-workers, not the scheduler, need attnflow. A worker whose packages differ is refused and named.
+the driver keeps it like a run of its own. Only bytes, text and one line of code cross the network,
+so that workers, not the scheduler, need attnflow. A worker whose packages differ is refused.
 """
 
 from __future__ import annotations
@@ -160,10 +160,10 @@ class Cluster:
         with self._guard:
             self._bundles, self._supplies = {}, {}
 
-    def _workers(self) -> dict[str, int]:
+    def _workers(self, now: bool = False) -> dict[str, int]:
         """The threads of every worker, as they were at most a second ago."""
         asked, found = self._seen
-        if time.monotonic() - asked > _PAUSE:
+        if now or time.monotonic() - asked > _PAUSE:
             with suppress(Exception):
                 found = dict(self.client.nthreads())
             self._seen = (time.monotonic(), found)
@@ -180,6 +180,8 @@ class Cluster:
         if not self.refused:
             return None
         fit = [worker for worker in self._workers() if worker not in self.refused]
+        if not fit:  # unless one came this very second
+            fit = [worker for worker in self._workers(now=True) if worker not in self.refused]
         if not fit:
             said = "\n".join(f"  {worker}: {why}" for worker, why in self.refused.items())
             raise ClusterError(f"no worker of {self.address} is fit for these runs:\n{said}")
@@ -193,7 +195,7 @@ class Cluster:
             try:
                 parcel, supplies = self._sent(recipe, lacking)
                 future = self.client.submit(
-                    work, parcel, *task, supplies, pure=False, retries=1, workers=allowed
+                    _there, parcel, *task, supplies, pure=False, retries=1, workers=allowed
                 )
                 if self._settled(future, allowed):
                     answer: dict[str, Any] = future.result(timeout=PATIENCE)
@@ -238,11 +240,6 @@ class Cluster:
         kind = type(error).__name__
         if kind == "KilledWorker":
             raise BookError(f"{name}: workers died under it again and again ({error})") from None
-        if isinstance(error, ImportError):
-            raise ClusterError(
-                f"a worker cannot import what runs chapters ({error}): install "
-                "'attnflow[book,cluster]' there"
-            ) from None
         raise KernelDied(f"{kind}: {error}") from None
 
 
@@ -285,6 +282,25 @@ def work(
         **here, "key": found, "digest": digest, "notebook": text, "failure": failure,
         "seconds": done.seconds,
     }  # fmt: skip
+
+
+def _there(*given: Any) -> Any:
+    """On a worker: :func:`work`, if it is there."""
+    try:
+        from attnflow.book.cluster import work
+    except ImportError as error:
+        from distributed import get_worker
+
+        why = (
+            f"it cannot import what runs chapters ({error}): install 'attnflow[book,cluster]' there"
+        )
+        return {"worker": get_worker().address, "refused": why}
+    return work(*given)
+
+
+# Dask's scheduler reads the functions that it passes on. Functions of a main program travel as
+# code, not as the name of a module, which need not be installed there.
+_there.__module__ = "__main__"
 
 
 @lru_cache(2)
