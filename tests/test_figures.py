@@ -274,3 +274,24 @@ def test_curves_open_at_the_frame_that_is_asked_for(start: int) -> None:
 def test_curves_cannot_open_at_a_frame_that_is_not_there(start: int) -> None:
     with pytest.raises(ValueError, match=f"start must be one of 4 frames, got {start}"):
         wave(start=start)
+
+
+def test_a_figure_whose_numbers_differ_in_their_last_digits_is_the_same_to_the_byte() -> None:
+    def drawn(scale: float) -> str:
+        fig, ax = plt.subplots()
+        ax.plot(scale * np.linspace(0, 1, 20), np.linspace(0, 1, 20) ** 2, "o-")
+        ax.hist(scale * np.arange(9.0))
+        return show(fig, name="steady", alt="a curve").html
+
+    assert drawn(1.0) == drawn(1.0 + 1e-15)
+    assert drawn(1.0) != drawn(1.1)
+
+
+def test_ids_of_a_figure_are_its_own_and_every_reference_finds_one() -> None:
+    fig, ax = plt.subplots()
+    ax.plot([0, 1], "o-")
+    html = show(fig, name="own-ids", alt="a line").html
+    defined = set(re.findall(r'id="([^"]+)"', html))
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', html))
+    assert used <= defined
+    assert any(name.startswith("own-ids-") for name in used)

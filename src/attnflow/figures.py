@@ -90,6 +90,7 @@ def show(fig: Figure, *, name: str, alt: str, caption: str = "") -> Shown:
     svg = svg.replace(INK, "currentColor")
     svg = svg.replace(PAPER, "var(--pst-color-background, white)")
     svg = re.sub(r' d="[^"]*"', _rounded_path, svg)
+    svg = _plain_ids(svg, name)
     width = fig.get_size_inches()[0] * 100
     svg = svg.replace(
         "<svg ",
@@ -321,6 +322,13 @@ def _list(values: Array) -> list[float | None]:
 def _rounded_path(found: re.Match[str]) -> str:
     """A path to a hundredth of a point, which is finer than any screen."""
     return re.sub(r"(\.\d{2})\d+", r"\1", found[0])
+
+
+def _plain_ids(svg: str, name: str) -> str:
+    """Ids by order of appearance: matplotlib hashes unrounded numbers, whose last digits vary."""
+    found = dict.fromkeys(re.findall(r'id="([a-z][0-9a-f]{10})"', svg))
+    plain = {old: f"{name}-{k}" for k, old in enumerate(found)}
+    return re.sub(r"\b[a-z][0-9a-f]{10}\b", lambda m: plain.get(m[0], m[0]), svg)
 
 
 def _described(name: str, alt: str) -> None:

@@ -119,8 +119,13 @@ def store(chapters: tuple[str, ...], jobs: int | None) -> None:
         print_checks(result.unsound)
         bad += len(result.unsound)
         chapter = project.chapter(result.chapter)
+        stored = chapter.read()
+        if [c.source for c in stored.cells] != [c.source for c in result.whole.cells]:
+            click.echo(f"{chapter.name} was edited while it ran: store it again", err=True)
+            bad += 1
+            continue
         result.whole.metadata["attnflow"] = {"key": result.key}
-        write_notebook(merge(chapter.read(), result.whole), chapter.path)
+        write_notebook(merge(stored, result.whole), chapter.path)
         click.echo(f"stored {short(chapter.path)}")
     sys.exit(1 if bad else 0)
 
