@@ -281,7 +281,7 @@ def test_a_figure_whose_numbers_differ_in_their_last_digits_is_the_same_to_the_b
         fig, ax = plt.subplots()
         ax.plot(scale * np.linspace(0, 1, 20), np.linspace(0, 1, 20) ** 2, "o-")
         ax.hist(scale * np.arange(9.0))
-        return show(fig, name="steady", alt="a curve").html
+        return figures.show(fig, name="steady", alt="a curve").html
 
     assert drawn(1.0) == drawn(1.0 + 1e-15)
     assert drawn(1.0) != drawn(1.1)
@@ -290,7 +290,7 @@ def test_a_figure_whose_numbers_differ_in_their_last_digits_is_the_same_to_the_b
 def test_ids_of_a_figure_are_its_own_and_every_reference_finds_one() -> None:
     fig, ax = plt.subplots()
     ax.plot([0, 1], "o-")
-    html = show(fig, name="own-ids", alt="a line").html
+    html = figures.show(fig, name="own-ids", alt="a line").html
     defined = set(re.findall(r'id="([^"]+)"', html))
     used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', html))
     assert used <= defined
