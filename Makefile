@@ -18,7 +18,7 @@ export JUPYTER_PLATFORM_DIRS := 1
 test unit notebooks pages: export OMP_NUM_THREADS ?= 1
 test unit notebooks pages: export OPENBLAS_NUM_THREADS ?= 1
 EMULATED = $(BIN)/python tests/processor.py $(PROCESSOR) $(BIN)/python
-TWO      = -n 2 --dist loadgroup --no-loadscope-reorder
+TWO      = -n 2 --dist loadscope --no-loadscope-reorder
 NBVAL    = --nbval --nbval-cell-timeout=1200
 
 help:      ## this list
@@ -59,7 +59,7 @@ unit: $(READY)    ## unit, property and doctests; claims and their controls
 	$(EMULATED) -m pytest $(TWO) --doctest-modules --durations=15 -m "not built and not browser" tests src/attnflow
 
 notebooks: $(READY)   ## nbval: every chapter says again what is committed
-	$(EMULATED) -m pytest $(TWO) $(NBVAL) book
+	$(EMULATED) -m pytest -n 2 --dist loadfile -p no:warnings $(NBVAL) book
 
 pages: render     ## links and pages in a browser
 	$(BIN)/python -m pytest $(TWO) -m "built or browser" tests/test_pages.py
@@ -73,6 +73,7 @@ bench: $(READY)   ## ratios to peers, measured in one run, in an environment of 
 	.venv-bench/bin/python benchmarks/sphere.py
 	.venv-bench/bin/python benchmarks/meanfield.py
 	.venv-bench/bin/python benchmarks/lipschitz.py
+	$(BIN)/python benchmarks/cluster.py
 
 serve:     ## the built book on http://localhost:$(PORT)
 	@test -f _build/html/index.html || { echo "nothing built yet: run make book"; exit 1; }

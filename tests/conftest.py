@@ -10,7 +10,10 @@ from typing import Any
 import matplotlib as mpl
 import nbformat
 import pytest
-from lanes import pytest_collection_modifyitems  # noqa: F401  (hooks: pytest finds them here)
+from lanes import (  # noqa: F401  (hooks: pytest finds them here)
+    pytest_collection_modifyitems,
+    pytest_xdist_make_scheduler,
+)
 from memory import (  # noqa: F401
     pytest_runtest_protocol,
     pytest_sessionfinish,
@@ -28,6 +31,9 @@ from attnflow.book.run import Job, Run, execute, execute_all
 from attnflow.claims import Check, check
 
 mpl.use("agg")
+
+#: Programs with needs of their own, which doctest would import.
+collect_ignore_glob = ["data/*"]
 
 DISTANCE = (
     "# How far apart\n\nPoints on a line.",

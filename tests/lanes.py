@@ -2,12 +2,15 @@
 
 `make test` runs units, controls, doctests, notebooks and pages in a single session, so that no
 worker waits for the other at the end of each part. The cells of a notebook share a kernel, the
-controls of a chapter share a pass over it, pages share a browser, and the tests of a file share
-its fixtures: each of these is a group that one worker takes as a whole (``--dist loadgroup``; the
-cells are grouped by book/conftest.py), in the order in which they are sorted here (``--no-loadscope-reorder``).
+controls of a chapter share a pass over it, pages share a browser, the tests of a file its
+fixtures: each is a lane that one worker takes as a whole (``--dist loadscope``), in the order
+in which tests are sorted here (``--no-loadscope-reorder``). The marker `xdist_group` is for this,
+but pytest-xdist 3.8 under pytest 9.2 ignores it without a word.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
@@ -17,13 +20,43 @@ LONG = ("test_stress", "test_supervision", "test_pages", "test_cluster", "test_c
 SPREAD = ("test_flows", "test_geometry", "test_trained", "test_meanfield")
 
 
-@pytest.hookimpl(tryfirst=True)
+def lane(nodeid: str) -> str:
+    """What stays together.
+
+    >>> lane("tests/test_controls.py::test_sound[clustering]")
+    'controls of clustering'
+    >>> lane("tests/test_controls.py::test_fails[clustering.queue]")
+    'controls of clustering'
+    >>> lane("book/clustering.ipynb::Cell 3")
+    'book/clustering.ipynb'
+    >>> lane("tests/test_flows.py::test_a_step[2]")
+    'tests/test_flows.py::test_a_step[2]'
+    """
+    file, _, rest = nodeid.partition("::")
+    if file.endswith("test_controls.py") and "[" in rest:
+        return "controls of " + rest.partition("[")[2].rstrip("]").partition(".")[0]
+    return nodeid if file.endswith(tuple(f"{name}.py" for name in SPREAD)) else file
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        together = item.get_closest_marker("xdist_group") or item.path.stem in SPREAD
-        if not together and not _is_cell(item):
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        if _is_cell(item):
+            item.add_marker(pytest.mark.filterwarnings("ignore"))  # raised by the Jupyter stack
     items.sort(key=_rank)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """In place of xdist's own for `--dist loadscope`."""
+    if config.getoption("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Lanes(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return lane(nodeid)
+
+    return Lanes(config, log)
 
 
 def _is_cell(item: pytest.Item) -> bool:

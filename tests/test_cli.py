@@ -123,12 +123,22 @@ def test_a_chapter_that_stops_is_exit_1_and_a_sentence(project: Project) -> None
         ("jump", "No such command 'jump'"),
     ],
 )
-def test_a_wrong_call_is_exit_2_and_one_sentence(project: Project, args: str, says: str) -> None:
-    done = call(project, *args.split())
-    assert done.returncode == 2
-    assert says in done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
-    assert done.stdout == ""
+def test_a_wrong_call_is_exit_2_and_one_sentence(
+    project: Project,
+    args: str,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("ATTNFLOW_ROOT", str(project.root))
+    monkeypatch.setattr(sys, "argv", ["attnflow", *args.split()])
+    with pytest.raises(SystemExit) as end:
+        module.main()
+    assert end.value.code == 2
+    out, err = capsys.readouterr()
+    assert says in err
+    assert "Traceback" not in out + err
+    assert out == ""
     assert not project.build.exists()
 
 

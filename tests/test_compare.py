@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,8 +17,6 @@ from attnflow import claims, prose
 from attnflow.book.chapters import find_project
 from attnflow.book.compare import disagreement, merge, typed
 from attnflow.claims import check, control
-
-BOOK = find_project().book
 
 
 def shown(row: claims.Check) -> Any:
@@ -226,7 +223,7 @@ CELLS: dict[str, tuple[str, Callable[[], Any], bool]] = {
 
 
 def test_nbval_fails_where_it_must_and_only_there(tmp_path: Path) -> None:
-    """A real run of nbval, with the book's own plugin, over one cell of each kind."""
+    """A real run of nbval, which finds the plugin by itself, over one cell of each kind."""
     notebook = new_notebook(metadata=find_project().chapter("attention").read().metadata)
     notebook.cells = [new_code_cell(PREAMBLE, execution_count=1)]
     for k, (source, stored, _) in enumerate(CELLS.values(), start=2):
@@ -235,7 +232,6 @@ def test_nbval_fails_where_it_must_and_only_there(tmp_path: Path) -> None:
             output.execution_count = k
         notebook.cells.append(new_code_cell(source, execution_count=k, outputs=[output]))
     nbformat.write(notebook, tmp_path / "small.ipynb")
-    shutil.copy(BOOK / "conftest.py", tmp_path)
     (tmp_path / "none.ini").write_text("[pytest]\n", encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "--nbval", "-q", "-rA", "-p", "no:warnings"]
     command += ["-p", "no:cacheprovider", "-c", "none.ini", "small.ipynb"]

@@ -14,11 +14,12 @@ from types import ModuleType
 
 import nbformat
 import pytest
-from controls import chapter
+from controls import chapter, fork
 from controls.cells import CELL, FIRST_CELL, SECTION, Cell, read_cells, span
 from controls.chapter import Report, survey
 from controls.fork import AVAILABLE, NoAnswer, forked
 from controls.stage import Patch, Sabotage
+from lanes import lane
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from attnflow import claims
@@ -169,13 +170,22 @@ class TestForkedSurvey:
         assert not trial.caught
         assert "no answer" in trial.account
 
-    def test_a_child_that_takes_too_long_is_not_caught(
+    def test_a_child_that_computes_too_long_is_not_caught(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(chapter, "PATIENCE", 1)
+        trial = tried(lambda patch: all(iter(lambda: True, None))).trials["mini.now"]
+        assert not trial.caught
+        assert "no answer after 1 seconds of computing" in trial.account
+
+    def test_a_child_that_sleeps_too_long_is_not_caught(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(chapter, "PATIENCE", 1)
+        monkeypatch.setattr(fork, "SLACK", 2)
         trial = tried(lambda patch: time.sleep(60)).trials["mini.now"]
         assert not trial.caught
-        assert "no answer after 1 seconds" in trial.account
+        assert "no answer after 2 seconds, most of them idle" in trial.account
 
     def test_a_chapter_that_kills_its_process_says_so(self) -> None:
         report = survey([*CELLS[:4], Cell("import os\nos._exit(0)", "More")], {}, [])
@@ -205,6 +215,19 @@ class TestForked:
             forked(lambda: os._exit(0), 10)
         with pytest.raises(NoAnswer, match=f"status {-signal.SIGTERM}"):
             forked(lambda: os.kill(os.getpid(), signal.SIGTERM), 10)
+
+
+class TestScope:
+    """Which tests one worker runs."""
+
+    def test_the_controls_of_a_chapter_stay_together(self) -> None:
+        one = lane("tests/test_controls.py::test_the_honest_code_is_sound[mean_field]")
+        assert one == lane("tests/test_controls.py::test_the_check_fails[mean_field.sampling]")
+        assert one != lane("tests/test_controls.py::test_the_check_fails[lipschitz.sampling]")
+
+    def test_other_tests_stay_with_their_file(self) -> None:
+        assert lane("tests/test_rates.py::test_a[x.y]") == lane("tests/test_rates.py::test_b")
+        assert lane("tests/test_rates.py::test_a[x.y]") != lane("tests/test_runs.py::test_b")
 
 
 class TestCells:

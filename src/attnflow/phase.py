@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor, as_completed
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -41,15 +42,30 @@ class PhaseDiagram(NamedTuple):
     steps: int  #: of the integrator, over all draws and betas
 
 
+class _Block(NamedTuple):
+    """Some draws over all of the grid, as something to send away: the answer depends on it alone."""
+
+    size: int
+    seed: np.random.SeedSequence
+    n: int
+    d: int
+    betas: Array
+    times: Array
+    delta: float
+    normalised: bool
+
+
 def phase_diagram(
     n: int, d: int, betas: ArrayLike, times: ArrayLike, delta: float = 1e-3,
     realisations: int = 64, seed: int = 0, *, normalised: bool = True,
-    threads: int | None = None, done: Callable[[int], object] = lambda draws: None,
+    threads: int | None = None, executor: Executor | None = None,
+    done: Callable[[int], object] = lambda draws: None,
 ) -> PhaseDiagram:  # fmt: skip
     """The share of pairs with <x_i, x_j> >= 1 - delta at every beta and time, from time 0.
 
-    Draws are spread over `threads` (all cores unless given) and the answer does not depend on
-    how many. `done` is called with the number of trajectories finished.
+    Draws are spread over `threads` (all cores unless given), or in blocks over an `executor`:
+    processes, or a cluster. The answer does not depend on either. `done` is called with the number
+    of trajectories finished.
 
     >>> diagram = phase_diagram(8, 3, betas=[1.0], times=[0.0, 20.0], realisations=4)
     >>> diagram.probability
@@ -65,35 +81,66 @@ def phase_diagram(
     delta = validate.between_zero_and_one(delta, "delta")
     realisations = validate.count(realisations, "realisations", 2, validate.MOST_STORED)
     seed = validate.count(seed, "seed", 0)
+    if threads is not None and executor is not None:
+        raise ValueError("threads and executor exclude each other, got both")
     workers = cores() if threads is None else validate.count(threads, "threads")
-    clustered = _compiled()
     starts = range(0, realisations, BLOCK)
     seeds = np.random.SeedSequence(seed).spawn(len(starts))
-
-    def block(index: int) -> tuple[Array, Array, int]:
-        size = min(BLOCK, realisations - starts[index])
-        rng = np.random.default_rng(seeds[index])
-        gram = d >= n
-        states = (
-            grams(size, n, d, rng) if gram else np.stack([uniform(n, d, rng) for _ in range(size)])
-        )
-        total, squares, steps = np.zeros((len(b), len(t))), np.zeros((len(b), len(t))), 0
-        for row, beta in enumerate(b):
-            shares, taken = clustered(
-                states, gram, float(beta), t, 1 - delta, STEP_ERROR * delta, normalised
-            )
-            total[row], squares[row] = shares.sum(axis=0), (shares**2).sum(axis=0)
-            steps += taken
-            done(size)
-        return total, squares, steps
-
-    with ThreadPoolExecutor(workers) as pool:
-        parts = list(pool.map(block, range(len(starts))))
+    blocks = [
+        _Block(min(BLOCK, realisations - start), child, n, d, b, t, delta, normalised)
+        for start, child in zip(starts, seeds, strict=True)
+    ]
+    if executor is not None:
+        parts = _spread(blocks, executor, done)
+    else:
+        _compiled()
+        with ThreadPoolExecutor(workers) as pool:
+            parts = list(pool.map(partial(_shares, done=done), blocks))
     mean = np.sum([p[0] for p in parts], axis=0) / realisations
     second = np.sum([p[1] for p in parts], axis=0) / realisations
     spread = np.sqrt(np.maximum(second - mean**2, 0.0) / (realisations - 1))
     steps = sum(p[2] for p in parts)
     return PhaseDiagram(b, t, mean, spread, n, d, delta, realisations, steps)
+
+
+def _spread(
+    blocks: list[_Block], executor: Executor, done: Callable[[int], object]
+) -> list[tuple[Array, Array, int]]:
+    """The answers in the order of the blocks, so that sums are the same whoever is first."""
+    futures = {executor.submit(_shares, block): block for block in blocks}
+    try:
+        for future in as_completed(futures):
+            future.result()
+            done(futures[future].size * len(futures[future].betas))
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+    return [future.result() for future in futures]
+
+
+def _shares(
+    block: _Block, done: Callable[[int], object] = lambda draws: None
+) -> tuple[Array, Array, int]:
+    """Sums over the draws of a block of shares and of their squares, (b, m) each, and steps."""
+    clustered, rng = _compiled(), np.random.default_rng(block.seed)
+    gram = block.d >= block.n
+    states = (
+        grams(block.size, block.n, block.d, rng)
+        if gram
+        else np.stack([uniform(block.n, block.d, rng) for _ in range(block.size)])
+    )
+    shape = len(block.betas), len(block.times)
+    total, squares, steps = np.zeros(shape), np.zeros(shape), 0
+    level, error = 1 - block.delta, STEP_ERROR * block.delta
+    for row, beta in enumerate(block.betas):
+        shares, taken = clustered(
+            states, gram, float(beta), block.times, level, error, block.normalised
+        )
+        total[row], squares[row] = shares.sum(axis=0), (shares**2).sum(axis=0)
+        steps += taken
+        done(block.size)
+    return total, squares, steps
 
 
 def uniform(n: int, d: int, rng: np.random.Generator) -> Array:

@@ -20,10 +20,8 @@ from controls.cells import Cell, span
 from controls.fork import AVAILABLE, NoAnswer, forked
 from controls.stage import Sabotage, Stage, Trial
 
-#: Seconds for one sabotage, and for a chapter with all of its own. They take 1 and 60 or so.
-PATIENCE, CHAPTER_PATIENCE = 180, 1800
-
-
+#: Seconds of computing for one sabotage, and for an honest pass. They take 1 and 10, at most 30.
+PATIENCE, CHAPTER_PATIENCE = 120, 300
 Plan = list[tuple[Sabotage, range]]
 
 

@@ -29,6 +29,8 @@ from attnflow.book.parameters import BookError
 
 #: Every file carries this date: the same content gives the same parcel.
 _DATE = (1980, 1, 1, 0, 0, 0)
+#: Bytes that a parcel may fill when it is opened; a chapter with its data fills two million.
+LARGEST = 2**28
 
 
 class Bundle(NamedTuple):
@@ -70,17 +72,26 @@ def unpack(bundle: Bundle, folder: Path) -> Project:
         work.mkdir(parents=True)
         try:
             with zipfile.ZipFile(io.BytesIO(bundle.content)) as archive:
-                for path in archive.namelist():
-                    if not re.fullmatch(r"(?!.*\.\.)[\w.-]+(/[\w.-]+)*", path):
-                        raise BookError(f"a bundle holds the strange path {path!r}")
+                _inspect(archive)
                 archive.extractall(work)
             os.rename(work, target)
+        except zipfile.BadZipFile as error:
+            raise BookError(f"a bundle cannot be opened: {error}") from None
         except OSError:
             if not target.is_dir():  # another thread was faster
                 raise
         finally:
             shutil.rmtree(work, ignore_errors=True)
     return Project(target)
+
+
+def _inspect(archive: zipfile.ZipFile) -> None:
+    """Refuse what would be written elsewhere, or without end."""
+    for path in archive.namelist():
+        if not re.fullmatch(r"(?!.*\.\.)[\w.-]+(/[\w.-]+)*", path):
+            raise BookError(f"a bundle holds the strange path {path!r}")
+    if (size := sum(part.file_size for part in archive.infolist())) > LARGEST:
+        raise BookError(f"a bundle would fill {size} bytes, more than {LARGEST}")
 
 
 def versions(extra: str = "book") -> dict[str, str]:

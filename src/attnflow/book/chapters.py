@@ -9,6 +9,7 @@ import ast
 import hashlib
 import json
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from importlib.util import resolve_name
 from pathlib import Path
@@ -22,6 +23,8 @@ from attnflow.book.parameters import BookError, Parameter, parse_parameters
 
 #: In place of requirements.lock where only its digest is known.
 LOCK_DIGEST = "requirements.sha256"
+#: Python 3.11 parses wrongly when two threads parse at once ("recursion depth mismatch").
+_PARSING = threading.Lock()
 
 
 class Chapter(NamedTuple):
@@ -209,13 +212,15 @@ class Recipe(NamedTuple):
 
 def recipe(project: Project, name: str) -> Recipe:
     """The chapter `name` with everything that it calls."""
-    chapter = project.chapter(name)
-    source = chapter.read()
-    sources = code(source)
-    try:
-        modules = reach(project, sources)
-    except SyntaxError as error:
-        raise BookError(f"{chapter.name} has a cell that is not valid Python: {error}") from None
+    with _PARSING:
+        chapter = project.chapter(name)
+        source = chapter.read()
+        sources = code(source)
+        try:
+            modules = reach(project, sources)
+        except SyntaxError as error:
+            said = f"{chapter.name} has a cell that is not valid Python: {error}"
+            raise BookError(said) from None
     text = [path.read_text(encoding="utf-8") for path in modules.values()]
     stored = {p.name: p for m in modules.values() for p in (m.parent / "data").glob("*.npz")}
     named = {n: p for n, p in stored.items() if any(n in t for t in text)}

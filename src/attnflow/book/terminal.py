@@ -16,13 +16,13 @@ from attnflow.claims import Check
 
 
 class Progress:
-    """A progress bar that names what just finished."""
+    """A progress bar with the time that is left, which names what just finished."""
 
     def __init__(self, total: int, unit: str) -> None:
         self.bar = tqdm(
             total=total,
             unit=unit,
-            bar_format="{l_bar}{bar:24}| {n_fmt}/{total_fmt} {unit} {elapsed}{postfix}",
+            bar_format="{l_bar}{bar:24}| {n_fmt}/{total_fmt} {unit} {elapsed}, {remaining} left{postfix}",
         )
 
     def __enter__(self) -> Callable[[Job, Run | BookError], None]:

@@ -1,4 +1,4 @@
-"""Teaches nbval how to compare what a chapter shows; `pytest --nbval book/` finds this by itself.
+"""Teaches nbval how to compare what a chapter shows: a plugin that pytest finds by itself.
 
 Checks and the numbers of sentences carry their unrounded values, and are compared as numbers, to
 a stated precision (see attnflow.book.compare). Everything else nbval compares as text.
@@ -6,24 +6,19 @@ a stated precision (see attnflow.book.compare). Everything else nbval compares a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-import pytest
-from attnflow.book.compare import disagreement, typed
 
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[Any]) -> None:
+    """Put the comparison of numbers before nbval's comparison of text, in every cell."""
     for item in items:
         if hasattr(item, "compare_outputs"):
             item.compare_outputs = _by_kind(item, item.compare_outputs)
-            # the cells of a notebook share a kernel, also under `pytest -n 2 --dist loadgroup`
-            item.add_marker(pytest.mark.xdist_group(f"notebook {item.path.stem}"))
-            item.add_marker(pytest.mark.filterwarnings("ignore"))  # raised by the Jupyter stack
 
 
-def _by_kind(item: Any, as_text: Any) -> Any:
-    """nbval's comparison of a cell's outputs, after those that carry numbers were compared."""
+def _by_kind(item: Any, as_text: Callable[..., bool]) -> Callable[..., bool]:
+    from attnflow.book.compare import disagreement, typed
 
     def compare(test: list[Any], ref: list[Any], skip_compare: Any = None) -> bool:
         fresh, stored = ([o for o in outputs if typed(o)] for outputs in (test, ref))
@@ -35,6 +30,6 @@ def _by_kind(item: Any, as_text: Any) -> Any:
                 item.comparison_traceback = [why]
                 return False
         rest = [[o for o in outputs if not typed(o)] for outputs in (test, ref)]
-        return bool(as_text(*rest, skip_compare))
+        return as_text(*rest, skip_compare)
 
     return compare
