@@ -132,6 +132,7 @@ def test_the_calls_that_are_spoiled_are_good_ones() -> None:
 @example((BY_NAME["sphere.flow times"][0], "times", [0.0, 1e300]))
 @example((BY_NAME["density.sample n"][0], "n", 10**15))
 @example((BY_NAME["adversarial n"][0], "n", 10**12))
+@example((BY_NAME["covariance_flow.softmax V"][0], "V", [[-1.0, 1e150], [0.0, -1.0]]))
 @example((BY_NAME["phase_diagram realisations"][0], "realisations", 2**62))
 def test_a_bad_input_is_answered_or_refused_in_a_sentence(bad: tuple[Call, str, Any]) -> None:
     call, argument, value = bad

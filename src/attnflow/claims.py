@@ -267,11 +267,11 @@ class Entry(NamedTuple):
 
 def ledger(runs: Iterable[Check], claims: Iterable[str] | None = None) -> list[Entry]:
     """Checks and controls gathered by claim, in the order of `claims` (or of appearance)."""
-    rows = list(runs)
-    for row in rows:
-        if not isinstance(row, Check):
-            raise TypeError(f"runs must hold checks, got {row!r:.80}")
-    ids = dict.fromkeys([*(claims or ()), *(row.id for row in rows)])
+    rows, named = (
+        _listed(runs, "runs", Check),
+        _listed(() if claims is None else claims, "claims", str),
+    )
+    ids = dict.fromkeys([*named, *(row.id for row in rows)])
     out = []
     for id in ids:
         checks = tuple(r for r in rows if r.id == id and not r.is_control)
@@ -279,6 +279,17 @@ def ledger(runs: Iterable[Check], claims: Iterable[str] | None = None) -> list[E
         verdicts = {r.verdict for r in checks}
         worst = next((v for v in (FAILS, OUTSIDE, HOLDS) if v in verdicts), "")
         out.append(Entry(id, worst, checks, controls))
+    return out
+
+
+def _listed(values: Any, name: str, kind: type) -> list[Any]:
+    try:
+        out = list(values)
+    except TypeError:
+        raise TypeError(f"{name} must be a list, got {values!r:.80}") from None
+    for value in out:
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} must hold {kind.__name__} only, got {value!r:.80}")
     return out
 
 

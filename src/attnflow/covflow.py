@@ -184,8 +184,9 @@ def gaussian_flow(
         return float(max(grown - np.log(HUGE), unequal))
 
     def speed(time: float, y: Array) -> float:
-        """The relative growth of F."""
-        return float(np.linalg.norm(velocity(time, y)[: d * d]) / np.linalg.norm(y[: d * d]))
+        """The relative growth of F; inf where it is too fast for numbers."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(np.linalg.norm(velocity(time, y)[: d * d]) / np.linalg.norm(y[: d * d]))
 
     start, y = float(t[0]), np.concatenate([np.linalg.cholesky(S0).ravel(), mean])
     found, evaluations, blow_up, stopped = [y[None]], 0, np.inf, ""
@@ -219,10 +220,12 @@ def gaussian_flow(
     states = np.concatenate(found)
     F = states[:, : d * d].reshape(-1, d, d)
     last = y[: d * d].reshape(d, d)
+    with np.errstate(over="ignore", invalid="ignore"):  # where it diverged, beyond all numbers
+        covs, final = F @ F.transpose(0, 2, 1), last @ last.T
+    means = states[:, d * d :]
     return GaussianFlow(
-        t[: len(states)], F @ F.transpose(0, 2, 1), states[:, d * d :], stopped, blow_up,
-        (start, last @ last.T), evaluations,
-    )  # fmt: skip
+        t[: len(states)], covs, means, stopped, blow_up, (start, final), evaluations
+    )
 
 
 def covariance_flow(

@@ -41,6 +41,8 @@ GRAM_SLACK = 1e-6
 LEAST_BETA = 1e-300
 #: Beyond this many tokens the time to cluster is lost in rounding.
 MOST_TOKENS = 10**12
+#: The last time at which gamma is asked for; it is 1 long before.
+LATEST = 1e300
 
 
 class GramFlow(NamedTuple):
@@ -160,7 +162,9 @@ def gamma(beta: float, n: int, times: ArrayLike, normalised: bool = True) -> Arr
     beta, n = validate.beta(beta), validate.count(n, "n", 2)
     t = validate.array(times, "times", 1)
     if not len(t) or t[0] < 0 or (np.diff(t) <= 0).any():
-        raise ValueError(f"times must increase from 0 or later, got {t}")
+        raise ValueError(f"times must increase from 0 or later, got {validate.said(t)}")
+    if t[-1] > LATEST:
+        raise ValueError(f"times must be at most {LATEST:g}, got {t[-1]:g}")
     knots = np.unique(np.concatenate([[0.0], t]))
     if len(knots) == 1:
         return np.zeros(1)
