@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +118,16 @@ def test_a_full_disk_is_noticed_before_any_work(
     with pytest.raises(BookError, match="No space left on device"):
         require_writable(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_draft_of_a_killed_process_goes_with_the_next_write(tmp_path: Path) -> None:
+    path = tmp_path / "kept.txt"
+    dead, ours = (
+        tmp_path / f".kept.txt.{platform.node()}-{pid}-0123abcd.tmp"
+        for pid in (2**22 + 1, os.getpid())
+    )
+    other = tmp_path / f".other.txt.{platform.node()}-{2**22 + 1}-0123abcd.tmp"
+    for old in (dead, ours, other):
+        old.write_text("half", encoding="utf-8")
+    write_text("whole", path)
+    assert sorted(tmp_path.iterdir()) == sorted([path, ours, other])

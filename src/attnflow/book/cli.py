@@ -23,7 +23,7 @@ from attnflow.book.keep import CHECKS, NOTEBOOK, Shelf
 from attnflow.book.kernels import Runner
 from attnflow.book.notebooks import checks, write_notebook
 from attnflow.book.parameters import BookError
-from attnflow.book.run import Job, Run, RunError, execute_all, local
+from attnflow.book.run import Job, Run, execute_all, local
 from attnflow.book.table import FORMATS
 from attnflow.book.terminal import Progress, print_checks, print_forecast, short
 from attnflow.claims import FAILS, HOLDS, OUTSIDE, Check, ledger
@@ -347,12 +347,9 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(2)
-    except RunError as error:
-        click.echo(f"attnflow: {error}", err=True)
-        sys.exit(1)
     except BookError as error:
         click.echo(f"attnflow: {error}", err=True)
-        sys.exit(2)
+        sys.exit(error.code)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         click.echo(f"attnflow: {where}{error.strerror or error}", err=True)

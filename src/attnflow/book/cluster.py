@@ -43,7 +43,7 @@ _PAUSE = 1.0  #: seconds between two looks at what is under way
 class ClusterError(BookError):
     """The cluster as a whole does not serve; no run can go on."""
 
-    fatal = True
+    fatal, code = True, 1
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import platform
 import re
@@ -15,9 +16,18 @@ from attnflow.book.parameters import BookError
 
 @contextmanager
 def draft(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path` that becomes it if all goes well, and vanishes if not."""
+    """A temporary name beside `path` that becomes it if all goes well, and vanishes if not.
+
+    Drafts of the same file that killed processes of this machine left behind go, too.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    name = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}.tmp")
+    start = f".{path.name}.{platform.node()}-"
+    for old in path.parent.glob(f"{glob.escape(start)}*.tmp"):
+        found = re.fullmatch(rf"{re.escape(start)}(\d+)-\w+\.tmp", old.name)
+        if found and not alive(int(found[1])):
+            with suppress(OSError):
+                old.unlink(missing_ok=True)
+    name = path.with_name(f"{start}{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
     try:
         yield name
         os.replace(name, path)

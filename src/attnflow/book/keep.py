@@ -20,7 +20,7 @@ from filelock import FileLock, Timeout
 
 from attnflow.book.files import write_text
 from attnflow.book.notebooks import checks
-from attnflow.book.parameters import BookError
+from attnflow.book.parameters import BookError, DiskError
 from attnflow.claims import Check, from_json
 
 NOTEBOOK, CHECKS = "notebook", "checks"  #: what is kept of a run
@@ -72,7 +72,7 @@ class Shelf:
         try:
             write_text(json.dumps(content, indent=indent, ensure_ascii=False) + "\n", path)
         except OSError as error:
-            raise BookError(
+            raise DiskError(
                 f"the run {name}-{key} cannot be kept in {self.folder}: {error.strerror or error}"
             ) from None
 
@@ -89,7 +89,7 @@ class Shelf:
         except Timeout:
             raise BookError(f"the run {name}-{key} is no longer wanted") from None
         except OSError as error:
-            raise BookError(f"cannot write in {self.folder}: {error.strerror or error}") from None
+            raise DiskError(f"cannot write in {self.folder}: {error.strerror or error}") from None
         try:
             yield
         finally:

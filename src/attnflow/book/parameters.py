@@ -33,6 +33,13 @@ class BookError(Exception):
     """A mistake a user can mend; shown without a traceback."""
 
     fatal = False  #: whether it ends a sweep, not one run
+    code = 2  #: the exit code of a command that it ends
+
+
+class DiskError(BookError):
+    """The disk does not take what was made."""
+
+    code = 1
 
 
 class Parameter(NamedTuple):

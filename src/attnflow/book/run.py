@@ -56,6 +56,8 @@ class Run(NamedTuple):
 class RunError(BookError):
     """A chapter that stopped: which, in which cell, why, and where its partial notebook is."""
 
+    code = 1
+
     def __init__(self, message: str, partial: Path | None = None) -> None:
         super().__init__(message)
         self.partial = partial
