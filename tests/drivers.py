@@ -42,7 +42,13 @@ PROBE = (
     "        os.kill(os.getpid(), signal.SIGKILL)",
     "check('mini.probe', predicted=point, measured=point, tol=0.5)",
 )
-COMMAND = [sys.executable, "-c", "from attnflow.book.cli import main; main()"]
+#: What users start; a hang-up ends it also where whoever runs the tests ignores hang-ups.
+COMMAND = [
+    sys.executable,
+    "-c",
+    "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+    "from attnflow.book.entry import main; main()",
+]
 
 
 def probing(root: Path) -> Project:

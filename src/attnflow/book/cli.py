@@ -1,7 +1,7 @@
 """The command line: ``attnflow list | run | sweep | store | claims | book | assets``.
 
-Exit codes: 0 all is well; 1 a check fails, a chapter stopped or the disk did not take a file; 2 the
-call itself was wrong; 130 it was interrupted.
+Exit codes: 0 all is well; 1 a check fails, a chapter stopped, the disk did not take a file or the
+cluster is gone; 2 the call itself was wrong; 130 it was interrupted.
 """
 
 from __future__ import annotations
