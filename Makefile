@@ -14,11 +14,11 @@ export JUPYTER_PLATFORM_DIRS := 1
 .DEFAULT_GOAL := help
 .PHONY: help setup book stored test lint render unit notebooks pages bench serve store lock clean
 
-# One suite on two cores (see tests/lanes.py), one thread each; a third worker, as some tests wait.
+# One suite on two workers (see tests/lanes.py), one thread each.
 test unit notebooks pages: export OMP_NUM_THREADS ?= 1
 test unit notebooks pages: export OPENBLAS_NUM_THREADS ?= 1
 EMULATED = $(BIN)/python tests/processor.py $(PROCESSOR) $(BIN)/python
-LANES    = -n 3 --dist loadscope --no-loadscope-reorder
+LANES    = -n 2 --dist loadscope --no-loadscope-reorder
 NBVAL    = --nbval --nbval-cell-timeout=1200
 
 help:      ## this list
@@ -42,7 +42,7 @@ stored: $(READY)  ## render the committed outputs, executing nothing
 
 test: $(READY)    ## every check: style and types, then units, claims, controls, notebooks and pages
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint render
-	$(EMULATED) -m pytest $(LANES) $(NBVAL) --doctest-modules --durations=15 tests src/attnflow book
+	$(EMULATED) -m pytest $(LANES) $(NBVAL) --durations=15 tests book
 	@echo "make test: all checks passed"
 
 lint: $(READY)    ## style, types, architecture
@@ -56,7 +56,7 @@ render: $(READY)  ## the committed outputs as pages, with warnings as errors
 
 # The parts of `make test`, one at a time.
 unit: $(READY)    ## unit, property and doctests; claims and their controls
-	$(EMULATED) -m pytest $(LANES) --doctest-modules --durations=15 -m "not built and not browser" tests src/attnflow
+	$(EMULATED) -m pytest $(LANES) --durations=15 -m "not built and not browser" tests
 
 notebooks: $(READY)   ## nbval: every chapter says again what is committed
 	$(EMULATED) -m pytest -n 2 --dist loadfile -p no:warnings $(NBVAL) book

@@ -32,9 +32,6 @@ from attnflow.claims import Check, check
 
 mpl.use("agg")
 
-#: Programs with needs of their own, which doctest would import.
-collect_ignore_glob = ["data/*"]
-
 DISTANCE = (
     "# How far apart\n\nPoints on a line.",
     "n: int = 3  # points, in [2, 64]\ngap: float = 1.0  # between neighbours, in (0, inf)",

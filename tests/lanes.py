@@ -1,4 +1,4 @@
-"""One suite on a few workers: what belongs together runs on one of them, what takes long comes first.
+"""One suite on two workers: what belongs together runs on one of them, what takes long comes first.
 
 `make test` runs units, controls, doctests, notebooks and pages in a single session, so that no
 worker waits for the other at the end of each part. The cells of a notebook share a kernel, the
