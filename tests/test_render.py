@@ -12,6 +12,7 @@ import nbformat
 import pytest
 from conftest import Finished, append
 
+from attnflow.book import render
 from attnflow.book.chapters import Project
 from attnflow.book.parameters import BookError
 from attnflow.book.render import build_page, stage
@@ -64,3 +65,50 @@ def test_a_disk_that_is_full_before_the_page_is_rendered_leaves_nothing(
     with pytest.raises(OSError, match="No space left"):
         build_page(known, "slope", finished.runs["slope"].whole, out)
     assert list(out.iterdir()) == []
+
+
+def test_pages_are_rendered_again_exactly_when_something_changed(
+    known: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered: list[bool] = []
+
+    def pretend(source: Path, output: Path, strict: bool) -> Path:
+        rendered.append(strict)
+        (output / "_build" / "html").mkdir(parents=True, exist_ok=True)
+        (output / "_build" / "html" / "index.html").write_text("<p>", encoding="utf-8")
+        return output / "_build" / "html"
+
+    monkeypatch.setattr(render, "_jupyter_book", pretend)
+    page = known.build / "html" / "index.html"
+    for change in (
+        lambda: None,
+        lambda: append(known.book / "claims.yml", "# more\n"),
+        lambda: append(known.package / "rates.py", "\n"),
+        lambda: append(known.root / "requirements.lock", "more==1\n"),
+        page.unlink,
+    ):
+        change()
+        assert render.build(known, known.root) == page
+        count = len(rendered)
+        render.build(known, known.root)
+        assert len(rendered) == count
+    assert len(rendered) == 5
+    render.build(known, known.root, strict=True)
+    assert rendered[-1]
+
+
+def test_pages_that_could_not_be_rendered_are_not_taken_for_done(
+    known: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(source: Path, output: Path, strict: bool) -> Path:
+        raise BookError("no")
+
+    html = known.build / "html"
+    html.mkdir(parents=True)
+    (html / "index.html").write_text("<p>", encoding="utf-8")
+    (html / ".rendered").write_text("another", encoding="utf-8")
+    monkeypatch.setattr(render, "_jupyter_book", fail)
+    for _ in range(2):
+        with pytest.raises(BookError, match="no"):
+            render.build(known, known.root)
+    assert not (html / ".rendered").exists()

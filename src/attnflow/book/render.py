@@ -7,6 +7,7 @@ only what is new. Rendering the committed outputs needs no stage: Jupyter Book b
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -46,8 +47,34 @@ def stage(project: Project, notebooks: Mapping[str, nbformat.NotebookNode], fold
 
 
 def build(project: Project, source: Path, *, strict: bool = False) -> Path:
-    """Render the book at `source` into _build/html of the project; returns its first page."""
-    return _jupyter_book(source, project.root, strict) / "index.html"
+    """Render the book at `source` into _build/html of the project; returns its first page.
+
+    Nothing is done where these very pages were rendered last; `strict` looks at all anew.
+    """
+    page, mark = project.build / "html" / "index.html", project.build / "html" / ".rendered"
+    wanted = _ingredients(project, source)
+    known = mark.read_text(encoding="utf-8") if mark.is_file() and page.is_file() else ""
+    if strict or known != wanted:
+        mark.unlink(missing_ok=True)
+        _jupyter_book(source, project.root, strict)
+        write_text(wanted, mark)
+    return page
+
+
+def _ingredients(project: Project, source: Path) -> str:
+    """A digest of all that pages are made of: the book, the code, benchmarks, locked versions."""
+    files = [source / "_config.yml", source / "_toc.yml", project.root / "requirements.lock"]
+    for folder, pattern in (
+        (source / "book", "*"),
+        (project.package, "*.py"),
+        (project.root / "benchmarks" / "results", "*"),
+    ):
+        files += sorted(folder.rglob(pattern))
+    digest = hashlib.sha256(str(source).encode())
+    for path in files:
+        if path.is_file() and "__pycache__" not in path.parts:
+            digest.update(f"\0{path.name}\0".encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def build_page(project: Project, name: str, notebook: nbformat.NotebookNode, out: Path) -> Path:
