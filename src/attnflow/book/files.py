@@ -22,11 +22,7 @@ def draft(path: Path) -> Iterator[Path]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     start = f".{path.name}.{platform.node()}-"
-    for old in path.parent.glob(f"{glob.escape(start)}*.tmp"):
-        found = re.fullmatch(rf"{re.escape(start)}(\d+)-\w+\.tmp", old.name)
-        if found and not alive(int(found[1])):
-            with suppress(OSError):
-                old.unlink(missing_ok=True)
+    _remove_left_behind(path.parent, start, r"-\w+\.tmp")
     name = path.with_name(f"{start}{os.getpid()}-{uuid.uuid4().hex[:8]}.tmp")
     try:
         yield name
@@ -51,12 +47,17 @@ def growing(path: Path) -> Path:
     Those that killed processes of this machine left behind are removed.
     """
     start = f"{path.stem}.growing-{platform.node()}-"
-    for old in path.parent.glob(f"{path.stem}.growing-*{path.suffix}"):
-        found = re.fullmatch(rf"{re.escape(start)}(\d+)", old.stem)
+    _remove_left_behind(path.parent, start, re.escape(path.suffix))
+    return path.with_name(f"{start}{os.getpid()}{path.suffix}")
+
+
+def _remove_left_behind(folder: Path, start: str, end: str) -> None:
+    """Remove files named by `start`, the number of a process that is gone, and the pattern `end`."""
+    for old in folder.glob(f"{glob.escape(start)}*"):
+        found = re.fullmatch(rf"{re.escape(start)}(\d+){end}", old.name)
         if found and not alive(int(found[1])):
             with suppress(OSError):
                 old.unlink(missing_ok=True)
-    return path.with_name(f"{start}{os.getpid()}{path.suffix}")
 
 
 def alive(pid: int) -> bool:
