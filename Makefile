@@ -26,11 +26,12 @@ help:      ## this list
 
 setup: $(READY)   ## create the environment from the lock
 
+# Compiled at once: kernels start sooner, and what compilers warn of is not said in a chapter.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "attnflow needs Python 3.11 or newer, not " + sys.version.split()[0])'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(UV) pip install --quiet --require-hashes -r requirements.lock
+	$(UV) pip install --quiet --compile-bytecode --require-hashes -r requirements.lock
 	$(UV) pip install --quiet --no-deps --editable .
 	@touch $@
 
