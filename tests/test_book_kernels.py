@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 from conftest import make_project, write_chapter
 from drivers import PROBE, wait_until
+from jupyter_client.kernelspec import KernelSpec
 
 from attnflow.book.chapters import Project, Recipe, recipe
 from attnflow.book.keep import CHECKS
-from attnflow.book.kernels import Executed, KernelDied, Kernels, Stopped
+from attnflow.book.kernels import Executed, KernelDied, Kernels, Stopped, _OwnPython
 from attnflow.book.notebooks import checks
 
 
@@ -98,9 +99,14 @@ def test_a_runner_that_was_stopped_starts_no_kernel(probe: Recipe) -> None:
     assert scratch() == []
 
 
-@pytest.mark.parametrize("moment", ["at once", "in a cell"])
-def test_stopping_ends_a_run_whenever_it_comes(probe: Recipe, moment: str) -> None:
+@pytest.mark.parametrize("moment", ["at once", "before there is a process", "in a cell"])
+def test_stopping_ends_a_run_whenever_it_comes(
+    probe: Recipe, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kernels, ended = Kernels(1), list[Exception]()
+    if moment == "before there is a process":
+        idle = KernelSpec(argv=["sleep", "60"], display_name="one that never answers")
+        monkeypatch.setattr(_OwnPython, "get_kernel_spec", lambda self, name: idle)
 
     def run() -> None:
         try:
@@ -110,7 +116,7 @@ def test_stopping_ends_a_run_whenever_it_comes(probe: Recipe, moment: str) -> No
 
     thread = threading.Thread(target=run)
     thread.start()
-    wait_until(lambda: kernels._live if moment == "at once" else lines(probe), 60)
+    wait_until(lambda: lines(probe) if moment == "in a cell" else kernels._live, 60)
     started = time.monotonic()
     kernels.stop()
     thread.join(30)

@@ -37,6 +37,7 @@ from attnflow.book.notebooks import SHOWN_ONLY, parametrised, tidy
 #: One thread per kernel: runs are parallel already, and sums keep their order.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _PREFIX = "attnflow-"
+_MOMENT = 0.02
 #: Letters in the folder of a socket; with its name they are at most 103 on any system.
 LONGEST_SOCKET = 95
 
@@ -125,14 +126,22 @@ class Kernels:
         return Executed(tidy(notebook), seconds, failure)
 
     def stop(self) -> None:
-        """Kill every kernel, and start none any more."""
-        with self._guard:
-            self._stopped = True
-            for manager in self._live:
+        """Kill every kernel, and start none any more.
+
+        One that is being started has no process yet to kill: we stay until there is none.
+        """
+        self._stopped = True
+        while True:
+            with self._guard:
+                live = list(self._live)
+            if not live:
+                return
+            for manager in live:
                 _kill(manager)
+            time.sleep(_MOMENT)
 
     def _go_on(self, **cell: Any) -> None:
-        """Before every cell: a kernel that was starting when `stop` killed the others ends here."""
+        """Before every cell: none begins once we are stopped."""
         if self._stopped:
             raise Stopped
 
