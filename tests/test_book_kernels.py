@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import sys
 import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import make_project, write_chapter
 from drivers import PROBE, wait_until
 from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.provisioning import LocalProvisioner
 
 from attnflow.book.chapters import Project, Recipe, recipe
 from attnflow.book.keep import CHECKS
@@ -105,8 +108,15 @@ def test_stopping_ends_a_run_whenever_it_comes(
 ) -> None:
     kernels, ended = Kernels(1), list[Exception]()
     if moment == "before there is a process":
-        idle = KernelSpec(argv=["sleep", "60"], display_name="one that never answers")
+        idle = KernelSpec(argv=[sys.executable, "-c", "import time; time.sleep(60)"])
+        launch = LocalProvisioner.launch_kernel
+
+        async def later(*args: Any, **kwargs: Any) -> Any:
+            await asyncio.sleep(0.5)
+            return await launch(*args, **kwargs)
+
         monkeypatch.setattr(_OwnPython, "get_kernel_spec", lambda self, name: idle)
+        monkeypatch.setattr(LocalProvisioner, "launch_kernel", later)
 
     def run() -> None:
         try:
