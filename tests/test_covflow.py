@@ -20,7 +20,7 @@ from tolerances import (
     SEVEN_DIGITS,
 )
 
-from attnflow import covflow, psd
+from attnflow import covflow, matrices
 from attnflow.attention import (
     L2Attention,
     MultiHead,
@@ -802,20 +802,20 @@ def test_a_repelling_and_an_attracting_direction_leave_one():
 
 
 def test_covariances_are_symmetrised_and_numbers_are_variances():
-    assert psd.covariance(2).tolist() == [[2.0]]
-    uneven = psd.covariance([[1.0, 0.5], [0.5 + 1e-12, 1.0]])
+    assert matrices.covariance(2).tolist() == [[2.0]]
+    uneven = matrices.covariance([[1.0, 0.5], [0.5 + 1e-12, 1.0]])
     assert uneven[0, 1] == uneven[1, 0]
-    assert psd.covariance(np.eye(3) * 1e-200).shape == (3, 3)
+    assert matrices.covariance(np.eye(3) * 1e-200).shape == (3, 3)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(d=st.integers(1, 5), seed=st.integers(0, 99))
 def test_a_spectral_function_is_the_function_of_the_matrix(d, seed):
     S = spd(d, seed)
-    assert np.abs(psd.spectral(np.sqrt, S) - sqrtm(S).real).max() <= CONDITIONED
-    assert np.abs(psd.spectral(np.exp, S) - expm(S)).max() <= CONDITIONED
-    assert np.abs(psd.spectral(lambda s: 1 / s, S) - inv(S)).max() <= CONDITIONED
-    assert np.abs(psd.spectral(lambda s: s**3, -S) + S @ S @ S).max() <= CONDITIONED
+    assert np.abs(matrices.spectral(np.sqrt, S) - sqrtm(S).real).max() <= CONDITIONED
+    assert np.abs(matrices.spectral(np.exp, S) - expm(S)).max() <= CONDITIONED
+    assert np.abs(matrices.spectral(lambda s: 1 / s, S) - inv(S)).max() <= CONDITIONED
+    assert np.abs(matrices.spectral(lambda s: s**3, -S) + S @ S @ S).max() <= CONDITIONED
 
 
 def test_covariances_of_lower_rank_are_refused_with_the_rule():

@@ -135,6 +135,24 @@ class TestSurvey:
         assert claims._compare is compare
         assert rulers.length is length
 
+    def test_a_mistake_at_home_reaches_those_who_import_from_the_package(
+        self, rulers: ModuleType, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        package, home = ModuleType("attnflow.mini"), ModuleType("attnflow.mini.home")
+        package.__path__ = []
+        package.length = home.length = rulers.length  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "attnflow.mini", package)
+        monkeypatch.setitem(sys.modules, "attnflow.mini.home", home)
+        source = SOURCES["Setup"].replace("from rulers", "from attnflow.mini")
+        cells = [CELLS[0], Cell(source, "Setup"), *CELLS[2:]]
+
+        def mistake(patch: pytest.MonkeyPatch) -> None:
+            patch.setattr(home, "length", lambda x: 2.0 * x)
+
+        report = survey(cells, {"size": 7}, [Sabotage(mistake, ("mini.now",))])
+        assert report.trials["mini.now"].caught
+        assert package.length is rulers.length
+
     def test_a_chapter_that_raises_says_so(self) -> None:
         cells = [*CELLS[:3], Cell("1 / 0", "Straight"), *CELLS[3:]]
         report = survey(cells, {}, [])

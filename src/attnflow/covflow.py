@@ -35,7 +35,7 @@ from attnflow.attention import (
     SinkhornAttention,
     SoftmaxAttention,
 )
-from attnflow.psd import covariance, spectral
+from attnflow.matrices import covariance, spectral
 from attnflow.validate import Array
 
 #: Growth of the covariance at which a flow is asked whether it blows up.

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from attnflow import validate
 from attnflow.covflow import blow_up_time, covariance_flow
-from attnflow.psd import covariance, spectral
+from attnflow.matrices import covariance, spectral
 from attnflow.validate import Array
 
 __all__ = [

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import importlib
+import sys
 from collections.abc import Callable, Mapping
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
@@ -28,6 +30,26 @@ class Trial(NamedTuple):
 
     caught: bool
     account: str  #: what happened, for whoever reads that it was not caught
+
+
+def reexports() -> list[tuple[ModuleType, str, ModuleType, Any]]:
+    """(package, name, the module it lives in, object) of all that attnflow's packages show again.
+
+    A mistake is made where a name lives; whoever imports it from the package must get it too.
+    """
+    loaded = {n: m for n, m in sys.modules.items() if n.partition(".")[0] == "attnflow"}
+    return [
+        (package, name, home, value)
+        for at, package in loaded.items()
+        if hasattr(package, "__path__")
+        for within, home in loaded.items()
+        if within.startswith(f"{at}.")
+        for name, value in list(vars(package).items())
+        if not isinstance(value, ModuleType) and vars(home).get(name, _NOTHING) is value
+    ]
+
+
+_NOTHING = object()
 
 
 class AllCaught(BaseException):
@@ -69,8 +91,11 @@ class Stage:
         As the cells before the span have run in full and those of the span run without a gap, a
         mistake that changes nothing reproduces the honest rows: what fails, fails for the mistake.
         """
-        imported = self._imported(self.cells[: span.start])
+        imported, shown = self._imported(self.cells[: span.start]), reexports()
         wrong.mistake(patch)
+        for package, name, home, honest in shown:
+            if getattr(home, name, honest) is not honest and getattr(package, name) is honest:
+                patch.setattr(package, name, getattr(home, name))
         for name, module, attribute in imported:
             self.space[name] = getattr(module, attribute)
         self.rows, self.awaited, raised = [], set(wrong.claims), []

@@ -1,0 +1,84 @@
+"""Symmetric positive matrices: what counts as one, their functions and roots."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from attnflow import validate
+from attnflow.validate import Array
+
+#: Eigenvalues this small beside the largest entry are rounding.
+ROUNDING = 4e-16
+#: Relative asymmetry or negativity of a product of matrices that rounding explains.
+SYMMETRY_SLACK = 1e-12
+
+
+def covariance(value: ArrayLike, name: str = "cov") -> Array:
+    """A symmetric positive definite matrix; a number is read as a variance.
+
+    >>> covariance(4.0)
+    array([[4.]])
+    """
+    out = validate.array(np.atleast_2d(validate.real(value, name)), name, 2)
+    if out.shape[0] != out.shape[1] or not out.size:
+        raise ValueError(f"{name} must be square, got shape {out.shape}")
+    if np.abs(out - out.T).max() > 1e-10 * np.abs(out).max():
+        raise ValueError(f"{name} must be symmetric, got a difference {np.abs(out - out.T).max()}")
+    lowest = float(np.linalg.eigvalsh(out)[0])
+    if lowest <= max(ROUNDING * float(np.abs(out).max()), np.finfo(float).tiny):
+        raise ValueError(f"{name} must be positive definite, got an eigenvalue {lowest:.3g}")
+    return out / 2 + out.T / 2
+
+
+def spectral(f: Callable[[Array], Array], matrix: Array) -> Array:
+    """f of a symmetric matrix, through its eigenvalues."""
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * f(values)) @ vectors.T
+
+
+def root(matrix: Array) -> Array:
+    """The symmetric square root of a symmetric positive semi-definite matrix.
+
+    >>> root(np.diag([4.0, 9.0]))
+    array([[2., 0.],
+           [0., 3.]])
+    """
+    return spectral(lambda s: np.sqrt(np.maximum(s, 0.0)), matrix)
+
+
+def inverse_root(matrix: Array) -> Array:
+    """The inverse of the square root of a symmetric positive definite matrix."""
+    return spectral(lambda s: s**-0.5, matrix)
+
+
+def semidefinite_root(A: Array) -> Array | None:
+    """The symmetric square root of A, or None where A is not symmetric positive semi-definite.
+
+    >>> semidefinite_root(np.array([[0.0, 1.0], [1.0, 0.0]])) is None
+    True
+    """
+    size = np.abs(A).max()
+    if np.abs(A - A.T).max() > SYMMETRY_SLACK * size:
+        return None
+    values, vectors = np.linalg.eigh((A + A.T) / 2)
+    if values.min() < -SYMMETRY_SLACK * size:
+        return None
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+
+def split(A: Array) -> tuple[Array, Array]:
+    """L and R with A = R^T L and singular values shared evenly; L is R where A is semi-definite.
+
+    >>> L, R = split(np.array([[0.0, 4.0], [1.0, 0.0]]))
+    >>> (R.T @ L).round(12)
+    array([[0., 4.],
+           [1., 0.]])
+    """
+    both = semidefinite_root(A)
+    if both is not None:
+        return both, both
+    left, sizes, right = np.linalg.svd(A)
+    return np.sqrt(sizes)[:, None] * right, (left * np.sqrt(sizes)).T
