@@ -20,7 +20,7 @@ from tolerances import (
     SEVEN_DIGITS,
 )
 
-from attnflow import covflow, matrices
+from attnflow import covflow
 from attnflow.attention import (
     L2Attention,
     MultiHead,
@@ -37,6 +37,7 @@ from attnflow.covflow import (
     limit_rank,
 )
 from attnflow.densities import Gaussian
+from attnflow.matrices import covariance, spectral
 from attnflow.meanfield import quadrature
 
 ONE = np.eye(1)
@@ -802,20 +803,20 @@ def test_a_repelling_and_an_attracting_direction_leave_one():
 
 
 def test_covariances_are_symmetrised_and_numbers_are_variances():
-    assert matrices.covariance(2).tolist() == [[2.0]]
-    uneven = matrices.covariance([[1.0, 0.5], [0.5 + 1e-12, 1.0]])
+    assert covariance(2).tolist() == [[2.0]]
+    uneven = covariance([[1.0, 0.5], [0.5 + 1e-12, 1.0]])
     assert uneven[0, 1] == uneven[1, 0]
-    assert matrices.covariance(np.eye(3) * 1e-200).shape == (3, 3)
+    assert covariance(np.eye(3) * 1e-200).shape == (3, 3)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(d=st.integers(1, 5), seed=st.integers(0, 99))
 def test_a_spectral_function_is_the_function_of_the_matrix(d, seed):
     S = spd(d, seed)
-    assert np.abs(matrices.spectral(np.sqrt, S) - sqrtm(S).real).max() <= CONDITIONED
-    assert np.abs(matrices.spectral(np.exp, S) - expm(S)).max() <= CONDITIONED
-    assert np.abs(matrices.spectral(lambda s: 1 / s, S) - inv(S)).max() <= CONDITIONED
-    assert np.abs(matrices.spectral(lambda s: s**3, -S) + S @ S @ S).max() <= CONDITIONED
+    assert np.abs(spectral(np.sqrt, S) - sqrtm(S).real).max() <= CONDITIONED
+    assert np.abs(spectral(np.exp, S) - expm(S)).max() <= CONDITIONED
+    assert np.abs(spectral(lambda s: 1 / s, S) - inv(S)).max() <= CONDITIONED
+    assert np.abs(spectral(lambda s: s**3, -S) + S @ S @ S).max() <= CONDITIONED
 
 
 def test_covariances_of_lower_rank_are_refused_with_the_rule():
