@@ -19,6 +19,7 @@ from surface import CALLS, Call
 
 import attnflow
 from attnflow import validate
+from attnflow.errors import Trouble
 
 PACKAGE = str(Path(attnflow.__file__).parent)
 #: Numbers that break careless code. Those between 1e4 and 1e100 make honest work that takes long.
@@ -98,8 +99,8 @@ def answer_or_none(call: Call, argument: str, value: Any, what: str) -> Any:
     except Accepted:
         return None
     except (ValueError, TypeError, ArithmeticError) as error:
-        if isinstance(error, ArithmeticError) and type(error) is not ArithmeticError:
-            raise  # OverflowError and its like; an ArithmeticError proper is a flow that ends early
+        if isinstance(error, ArithmeticError) and not isinstance(error, Trouble):
+            raise  # OverflowError and its like; ours is a flow that ends early
         assert_a_sentence(error, what)
         return None
 

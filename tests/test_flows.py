@@ -250,19 +250,19 @@ class Counted:
     ],
     ids=["layers", "sphere_layers", "ode", "sphere_ode"],
 )
-def test_evaluations_says_how_often_the_velocity_was_computed(run):
+def test_iterations_says_how_often_the_velocity_was_computed(run):
     layer = Counted(LAYERS["softmax"])
-    assert run(layer, circle(5)).evaluations == layer.calls > 0
+    assert run(layer, circle(5)).iterations == layer.calls > 0
 
 
-def test_a_smaller_tolerance_costs_more_evaluations_and_errs_less():
+def test_a_smaller_tolerance_costs_more_velocities_and_errs_less():
     """x' = V x for one token."""
     x0, errors, costs = np.array([[1.0, -2.0]]), [], []
     want = x0 @ expm(5 * V).T
     for rtol in (1e-4, 1e-7, 1e-10):
         flow = flows.ode(LAYERS["softmax"], x0, [0.0, 5.0], rtol=rtol)
         errors.append(np.abs(flow.states[-1] - want).max())
-        costs.append(flow.evaluations)
+        costs.append(flow.iterations)
     assert costs[0] < costs[1] < costs[2]
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] <= FLOW
@@ -370,7 +370,7 @@ def test_sphere_layers_are_euler_steps_divided_by_their_norms(name):
     flow = flows.sphere_layers(layer, ball(5, 3), depth=4, time=2.0, weights=W)
     assert np.abs(flow.times - [0.0, 0.5, 1.0, 1.5, 2.0]).max() <= ROUNDING
     assert np.abs(flow.states[0] - ball(5, 3)).max() <= ROUNDING
-    assert flow.evaluations == 4
+    assert flow.iterations == 4
     for before, after in zip(flow.states[:-1], flow.states[1:], strict=True):
         for i, moved in enumerate(before + 0.5 * layer.velocity(before, W)):
             assert np.abs(after[i] - moved / np.sqrt(moved @ moved)).max() <= ROUNDING

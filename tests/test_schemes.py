@@ -181,7 +181,8 @@ def test_the_uniform_error_of_the_bridge_is_the_known_number():
 @pytest.mark.parametrize("var", [1.0, 2.0])
 def test_the_error_path_of_a_gaussian_is_that_of_the_recursion(scheme, eps, var):
     steps = round(0.4 / eps)
-    sigma = gaussian.recursion(var, eps, steps, scheme)
+    recursion = {"bridge": gaussian.bridge_recursion, "euler": gaussian.euler_recursion}[scheme]
+    sigma = recursion(var, eps, steps)
     want = np.abs(sigma - np.sqrt(var + eps * np.arange(steps + 1)))[1:]
     got = schemes.error_path(Gaussian(0.0, var), eps, 0.4, scheme)
     assert got.shape == (steps,)
@@ -189,7 +190,7 @@ def test_the_error_path_of_a_gaussian_is_that_of_the_recursion(scheme, eps, var)
 
 
 def test_the_uniform_error_of_euler_at_a_twentieth_is_that_of_the_recursion():
-    sigma = gaussian.recursion(1.0, 0.05, 20, "euler")
+    sigma = gaussian.euler_recursion(1.0, 0.05, 20)
     want = np.abs(sigma - np.sqrt(1 + 0.05 * np.arange(21))).max()
     assert abs(schemes.uniform_error(STANDARD, 0.05, 1.0, "euler") - want) <= MOVING_GRID
 

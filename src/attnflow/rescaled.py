@@ -81,7 +81,8 @@ def rescaled_flow(
             )
             pieces.append(leg.states[1:])
             evaluations += leg.evaluations
-    return Flow(t, np.concatenate(pieces)[np.searchsorted(knots, t)], evaluations)
+    masses = None if weights is None else validate.weights(weights, len(z))
+    return Flow(t, np.concatenate(pieces)[np.searchsorted(knots, t)], evaluations, masses, rtol)
 
 
 def layer_value(attention: Attention | MultiHead, d: int) -> Array:

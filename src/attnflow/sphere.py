@@ -146,7 +146,7 @@ def gram_flow(
         np.fill_diagonal(out, 0.0)
         return out
 
-    return GramFlow(*integrate(derivative, g0, times, rtol=rtol))
+    return GramFlow(*integrate(derivative, g0, times, rtol=rtol)[:3])
 
 
 def gamma(beta: float, n: int, times: ArrayLike, normalised: bool = True) -> Array:

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, logsumexp
 
-from attnflow import densities, flows, gaussian, transport
+from attnflow import densities, flows, transport
+from attnflow.gaussian import closed_forms
+from attnflow.matrices import inverse_root, root
 from sabotage import sabotage
 
 
@@ -21,18 +23,18 @@ def masses_are_ignored(patch: pytest.MonkeyPatch) -> None:
 @sabotage("optimal_transport.brenier")
 def the_map_whitens_and_colours(patch: pytest.MonkeyPatch) -> None:
     def no_gradient(cov0: np.ndarray, cov1: np.ndarray) -> np.ndarray:
-        return gaussian.spectral(np.sqrt, cov1) @ gaussian.spectral(lambda s: s**-0.5, cov0)
+        return root(cov1) @ inverse_root(cov0)
 
-    patch.setattr(gaussian, "optimal_map", no_gradient)
+    patch.setattr(closed_forms, "optimal_map", no_gradient)
 
 
 @sabotage("optimal_transport.benamou-brenier")
 def covariances_are_taken_to_commute(patch: pytest.MonkeyPatch) -> None:
     def distance_of_roots(cov0: np.ndarray, cov1: np.ndarray) -> float:
-        roots = [gaussian.spectral(np.sqrt, cov) for cov in (cov0, cov1)]
+        roots = [root(cov) for cov in (cov0, cov1)]
         return float(np.linalg.norm(roots[0] - roots[1]))
 
-    patch.setattr(gaussian, "bures_w2", distance_of_roots)
+    patch.setattr(closed_forms, "bures_w2", distance_of_roots)
 
 
 @sabotage("optimal_transport.continuity")

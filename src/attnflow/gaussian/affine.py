@@ -10,7 +10,10 @@ For :math:`x \sim N(\alpha, S)` each kind of attention has :math:`\Gamma(x) = B\
   :math:`M = S^{1/2}ASA^\top S^{1/2}`, :math:`c = V\alpha`. No inverse is taken: A may be singular.
 
 Several heads add up. All is computed from a factor F of :math:`S = FF^\top`, so that small
-eigenvalues keep their digits beside large ones.
+eigenvalues keep their digits beside large ones, and B comes as a product: for one head
+:math:`B = (VFN)(F^\top A)` with a positive N. What F itself is sent to must be computed as
+:math:`(VFN)(F^\top AF)`: where S is large its velocity is small only since :math:`F^\top AF` is, and
+in B that is lost to rounding.
 """
 
 from __future__ import annotations
@@ -44,22 +47,27 @@ def affine_velocity(attention: Layer, cov: ArrayLike, mean: ArrayLike) -> tuple[
     S = covariance(cov)
     alpha = read_mean(mean, len(S))
     refuse_misfits(attention, len(S))
-    return slope_and_shift(attention, np.asarray(np.linalg.cholesky(S), np.float64), alpha)
+    left, right, c = factors_and_shift(attention, np.asarray(np.linalg.cholesky(S)), alpha)
+    return left @ right, c
 
 
-def slope_and_shift(attention: Layer, F: Array, mean: Array) -> tuple[Array, Array]:
-    """B and c for the covariance F F^T, which may be singular; arguments are not checked."""
+def factors_and_shift(attention: Layer, F: Array, mean: Array) -> tuple[Array, Array, Array]:
+    """Left and right with B = left right, and c, for the covariance F F^T, which may be singular.
+
+    With h heads left has shape (d, h d) and right (h d, d). Arguments are not checked.
+    """
     parts = [_of_head(head, value, F, mean) for head, value in heads_and_values(attention)]
     if len(parts) == 1:
         return parts[0]
-    return sum((B for B, _ in parts), np.zeros(())), sum((c for _, c in parts), np.zeros(()))
+    lefts, rights, shifts = zip(*parts, strict=True)
+    return np.hstack(lefts), np.vstack(rights), np.sum(shifts, axis=0)
 
 
-def _of_head(head: Attention, V: Array, F: Array, mean: Array) -> tuple[Array, Array]:
+def _of_head(head: Attention, V: Array, F: Array, mean: Array) -> tuple[Array, Array, Array]:
     A = head.K.T @ head.Q
     if isinstance(head, SoftmaxAttention):
-        B = V @ F @ (F.T @ A)
-        return B, V @ mean + B @ mean
+        left, right = V @ F, F.T @ A
+        return left, right, V @ mean + left @ (right @ mean)
     if isinstance(head, L2Attention):
         # T = F (I + 2 F^T K^T K F)^{-1} F^T = X X^T, where K F = U m W^T is not squared;
         # T S^{-1} = I - 2 T K^T K
@@ -67,14 +75,14 @@ def _of_head(head: Attention, V: Array, F: Array, mean: Array) -> tuple[Array, A
         stretch = np.ones(len(F))
         stretch[: len(m)] += 2 * m**2
         X = F @ W.T / np.sqrt(stretch)
-        B = 2 * V @ (X @ (X.T @ A))
+        left, right = 2 * V @ X, X.T @ A
         seen = mean - 2 * X @ (X.T @ (head.K.T @ (head.K @ mean)))
-        return B, V @ seen + B @ mean
+        return left, right, V @ seen + left @ (right @ mean)
     if isinstance(head, SinkhornAttention):
         right = F.T @ A / head.eps
         U, m, _ = np.linalg.svd(right @ F)
         shrink = (U * (2 / (1 + np.sqrt(1 + 4 * m**2)))) @ U.T
-        return V @ (F @ (shrink @ right)), V @ mean
+        return V @ F @ shrink, right, V @ mean
     raise ValueError(f"attention must be softmax, L2 or Sinkhorn, got {type(head).__name__}")
 
 

@@ -61,8 +61,11 @@ def time_left(system: System, elapsed: float, y: Array, *, last_word: bool) -> f
     The last word is had where it cannot: then the power must last if the cloud goes straight on.
     """
     with np.errstate(all="ignore"):
-        rate, steep = system.rate(elapsed, y), power(system, elapsed, y)
-        if not (rate > 0 and steep > SUPERLINEAR):
+        rate = system.rate(elapsed, y)
+        if not 0 < rate < np.inf:
+            return np.inf
+        steep = power(system, elapsed, y, rate)
+        if not steep > SUPERLINEAR:
             return np.inf
         left = 1 / (rate * steep)
         if left * EXPLOSIVE > elapsed:
@@ -76,17 +79,19 @@ def time_left(system: System, elapsed: float, y: Array, *, last_word: bool) -> f
     return np.inf
 
 
-def power(system: System, elapsed: float, y: Array) -> float:
+def power(system: System, elapsed: float, y: Array, rate: float) -> float:
     """d log(rate) / d log(size) along the flow, by a central difference."""
-    step = NEARBY / system.rate(elapsed, y)
+    step = NEARBY / rate
     move = step * system.velocity(elapsed, y)
-    rates = [system.rate(elapsed + s * step, y + s * move) for s in (-1, 1)]
-    sizes = [np.linalg.norm(system.factor(y + s * move)) for s in (-1, 1)]
-    return float(np.log(rates[1] / rates[0]) / np.log(sizes[1] / sizes[0]))
+    return _slope(system, (elapsed - step, y - move), (elapsed + step, y + move))
 
 
 def average_power(system: System, elapsed: float, y: Array, move: Array) -> float:
     """The same from y to y + move, which is far away."""
-    rates = [system.rate(elapsed, at) for at in (y, y + move)]
-    sizes = [np.linalg.norm(system.factor(at)) for at in (y, y + move)]
-    return float(np.log(rates[1] / rates[0]) / np.log(sizes[1] / sizes[0]))
+    return _slope(system, (elapsed, y), (elapsed, y + move))
+
+
+def _slope(system: System, first: tuple[float, Array], second: tuple[float, Array]) -> float:
+    rates = [system.rate(*at) for at in (first, second)]
+    sizes = [np.linalg.norm(system.factor(y)) for _, y in (first, second)]
+    return float(np.diff(np.log(rates))[0] / np.diff(np.log(sizes))[0])

@@ -21,7 +21,7 @@ from attnflow.attention import L2Attention, SinkhornAttention, SoftmaxAttention
 from attnflow.errors import FlowStopped
 from attnflow.gaussian import diagnosis
 from attnflow.gaussian.affine import Layer, read_mean
-from attnflow.gaussian.leg import END, FAILED, STIFF, follow
+from attnflow.gaussian.leg import END, EXPLICIT, FAILED, IMPLICIT, REALIGNED, STIFF, follow
 from attnflow.gaussian.system import System
 from attnflow.matrices import covariance
 from attnflow.validate import Array
@@ -107,7 +107,7 @@ def _travel(system: System, times: Array, rtol: float) -> _Path:
     """Leg after leg, until the last of the elapsed times or to where the flow ends before it."""
     elapsed, y, done = 0.0, system.start, 0
     states: list[Array] = []
-    methods, asked = ["DOP853"], False
+    methods, asked = [EXPLICIT], False
 
     def watch(y: Array) -> str:
         if diagnosis.is_beyond(system, y):
@@ -122,13 +122,13 @@ def _travel(system: System, times: Array, rtol: float) -> _Path:
         if leg.stop == END:
             return _Path(states, elapsed, y, "", np.inf, tuple(methods))
         if leg.stop == STIFF:
-            methods.append("LSODA")
+            methods.append(IMPLICIT)
         elif leg.stop == FAILED and stuck:
             raise FlowStopped(
                 f"the flow stopped at t = {system.clock + elapsed:.8g}, where no step is short "
                 "enough: shorten the times, raise rtol, or scale the layer down"
             )
-        elif leg.stop != FAILED:
+        elif leg.stop not in (FAILED, REALIGNED):
             beyond, asked = leg.stop == "beyond", True
             left = diagnosis.time_left(system, elapsed, y, last_word=beyond)
             if beyond or left < np.inf:

@@ -12,7 +12,6 @@ from attnflow.attention import SoftmaxAttention
 from attnflow.gaussian.affine import refuse_misfits
 from attnflow.gaussian.flow import gaussian_flow
 from attnflow.matrices import covariance, inverse_root, root
-from attnflow.validate import Array
 
 
 def blow_up_time(

@@ -16,8 +16,13 @@ from collections.abc import Callable
 import numpy as np
 
 from attnflow.attention import SinkhornAttention
-from attnflow.gaussian.affine import Layer, heads_and_values, refuse_misfits, slope_and_shift
+from attnflow.gaussian.affine import Layer, heads_and_values, refuse_misfits, factors_and_shift
 from attnflow.validate import Array
+
+
+#: Of the widths of F the smallest counts as at least this part of the largest, so that the square
+#: of their ratio is a number.
+FLAT = 1e-150
 
 
 class System:
@@ -52,10 +57,10 @@ class System:
             attention = self._at(self.clock + elapsed)
         F = self.factor(y)
         try:
-            B, c = slope_and_shift(attention, F, y[self.d**2 :])
+            left, right, c = factors_and_shift(attention, F, self.mean(y))
         except np.linalg.LinAlgError:
             return np.full(y.shape, np.nan)
-        return np.concatenate([(B @ F).ravel(), c])
+        return np.concatenate([(left @ (right @ F)).ravel(), c])
 
     def rate(self, elapsed: float, y: Array) -> float:
         """The growth rate of the cloud, d log|F| / dt with the norm of Frobenius."""
@@ -64,11 +69,24 @@ class System:
         return float(np.sum((F / size) * (moved / size)))
 
     def jacobian(self, elapsed: float, y: Array) -> Array:
-        """The derivative of the velocity by differences, shape (len(y), len(y))."""
-        step = np.sqrt(np.finfo(float).eps) * float(np.abs(y).max())
-        here = self.velocity(elapsed, y)
-        columns = [self.velocity(elapsed, y + step * e) - here for e in np.eye(len(y))]
-        return np.stack(columns, axis=1) / step
+        """The derivative of the velocity by central differences, shape (len(y), len(y))."""
+        steps = np.finfo(float).eps ** (1 / 3) * self.scales(y)
+        moves = np.diag(steps)
+        columns = [self.velocity(elapsed, y + e) - self.velocity(elapsed, y - e) for e in moves]
+        return np.stack(columns, axis=1) / (2 * steps)
+
+    def scales(self, y: Array) -> Array:
+        """The size of what every entry of y belongs to: its column of F, or the mean; not 0."""
+        columns = np.linalg.norm(self.factor(y), axis=0)
+        widest = float(columns.max())
+        mean = max(float(np.abs(self.mean(y)).max()), widest)
+        columns = np.maximum(columns, np.finfo(float).eps * widest)
+        return np.concatenate([np.tile(columns, self.d), np.full(self.d, mean)])
+
+    def aligned(self, y: Array) -> Array:
+        """The same Gaussian with orthogonal columns of F, in falling order."""
+        U, sizes, _ = np.linalg.svd(self.factor(y))
+        return np.concatenate([(U * sizes).ravel(), self.mean(y)])
 
     def factor(self, y: Array) -> Array:
         """F, shape (d, d)."""
@@ -81,7 +99,7 @@ class System:
     def growth(self, y: Array) -> tuple[float, float]:
         """Of the covariance's norm since the start, and the covariance's condition number."""
         sizes = np.linalg.svd(self.factor(y), compute_uv=False)
-        condition = sizes[0] / max(sizes[-1], np.finfo(float).tiny)
+        condition = sizes[0] / max(sizes[-1], FLAT * sizes[0])
         return float(sizes[0] / self.width) ** 2, float(condition) ** 2
 
     def _at(self, time: float) -> Layer:
