@@ -85,7 +85,7 @@ def test_a_flow_that_needs_too_many_velocities_says_where_it_stopped_and_what_to
 
 
 @pytest.mark.parametrize(
-    ("largest", "message"), [(math.sqrt(2), "t = 0.25, after"), (1.0, "t = 0, where no step")]
+    ("largest", "message"), [(math.sqrt(2), "t = 0.25, after"), (0.0, "t = 0, where no step")]
 )
 def test_a_field_that_ends_says_where(largest, message, monkeypatch):
     """s' = 2 s^2 from 1 is 2 at t = 1/4, from where on there is no field."""

@@ -32,10 +32,13 @@ from attnflow.attention import (
 from attnflow.matrices import covariance
 from attnflow.validate import Array
 
-Layer = Attention | MultiHead
+#: What moves Gaussian tokens.
+AnyAttention = Attention | MultiHead
 
 
-def affine_velocity(attention: Layer, cov: ArrayLike, mean: ArrayLike) -> tuple[Array, Array]:
+def affine_velocity(
+    attention: AnyAttention, cov: ArrayLike, mean: ArrayLike
+) -> tuple[Array, Array]:
     r"""B and c with :math:`\Gamma(x) = B\,(x - \alpha) + c` for :math:`N(\alpha, S)`.
 
     The formulas are at the head of this module; they are those of :cite:t:`castin2025`.
@@ -51,7 +54,7 @@ def affine_velocity(attention: Layer, cov: ArrayLike, mean: ArrayLike) -> tuple[
     return left @ right, c
 
 
-def factors_and_shift(attention: Layer, F: Array, mean: Array) -> tuple[Array, Array, Array]:
+def factors_and_shift(attention: AnyAttention, F: Array, mean: Array) -> tuple[Array, Array, Array]:
     """Left and right with B = left right, and c, for the covariance F F^T, which may be singular.
 
     With h heads left has shape (d, h d) and right (h d, d). Arguments are not checked.
@@ -86,14 +89,14 @@ def _of_head(head: Attention, V: Array, F: Array, mean: Array) -> tuple[Array, A
     raise ValueError(f"attention must be softmax, L2 or Sinkhorn, got {type(head).__name__}")
 
 
-def heads_and_values(attention: Layer) -> list[tuple[Attention, Array]]:
+def heads_and_values(attention: AnyAttention) -> list[tuple[Attention, Array]]:
     """Every head with its values as the layer puts them out, W_h V_h."""
     if isinstance(attention, MultiHead):  # until every attention has heads
         return [(head, W @ head.V) for head, W in zip(attention.heads, attention.W, strict=True)]
     return [(attention, attention.V)]
 
 
-def refuse_misfits(attention: Layer, d: int) -> None:
+def refuse_misfits(attention: AnyAttention, d: int) -> None:
     """A layer must map d coordinates to d, and let every token see the whole measure."""
     for head, value in heads_and_values(attention):
         if head.causal:

@@ -41,7 +41,7 @@ def bridge_step_cov(cov: ArrayLike, eps: float) -> Array:
     r"""The covariance after the bridge step :math:`x \mapsto 2x - Cx` (:cite:t:`agarwal2024`).
 
     >>> bridge_step_cov(1.0, 0.1).round(9)
-    array([[1.09987819]])
+    array([[1.0998782]])
     """
     matrix = covariance(cov)
     return _step(matrix, 2 * np.eye(len(matrix)) - bridge_gain(matrix, eps))

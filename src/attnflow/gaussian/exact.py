@@ -51,7 +51,7 @@ def sinkhorn_variance(t: float, var0: float, A: float, V: float, *, eps: float =
     :math:`\theta - \coth(\theta/2)` grows at the rate :math:`2V\operatorname{sign}A`.
 
     >>> round(sinkhorn_variance(1.0, 1.0, A=1.0, V=1.0), 7)
-    3.5411829
+    4.7040295
     """
     s, t, A, V = _read(t, var0, A, V)
     eps = validate.positive(eps, "eps")

@@ -73,6 +73,8 @@ def follow(
     local, states, done = times - elapsed, [np.empty((0, len(y)))], 0
     look, widest = system.velocities + PATIENCE, REALIGN * float(np.abs(y).max())
     with np.errstate(all="ignore"):
+        if not np.isfinite(system.velocity(elapsed, y)).all():
+            return Leg(elapsed, y, FAILED, states[0])
         solver = _solver(system, method, elapsed, y, float(local[-1]), rtol)
         while solver.status == "running":
             before = elapsed + float(solver.t), solver.y
@@ -116,8 +118,10 @@ def _solver(
     if method == EXPLICIT:
         return DOP853(velocity, TICK * end, y, end, rtol=rtol, atol=atol)
     y = system.aligned(y)
-    atol = np.maximum(atol, NOISE * system.scales(y))
-    return BDF(velocity, TICK * end, y, end, rtol=rtol, atol=atol, jac=jacobian)
+    noise = NOISE * system.scales(y)
+    return BDF(
+        velocity, TICK * end, y, end, rtol=rtol, atol=np.maximum(atol, noise), jac=jacobian
+    )  # fmt: skip
 
 
 def _is_stiff(system: System, elapsed: float, solver: DOP853) -> bool:

@@ -23,7 +23,7 @@ def bridge_recursion(var0: float, eps: float, depth: int) -> Array:
     :math:`\sigma \mapsto \sigma\,(2 + u - \sqrt{1 + u^2})`, the scheme of :cite:t:`agarwal2024`.
 
     >>> bridge_recursion(1.0, 0.1, 2).round(6)
-    array([1.      , 1.048751, 1.095392])
+    array([1.      , 1.048751, 1.095343])
     """
     return _layers(var0, eps, depth, lambda u: 1 + u - u**2 / (np.sqrt(1 + u**2) + 1))
 

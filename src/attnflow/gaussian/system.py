@@ -16,9 +16,13 @@ from collections.abc import Callable
 import numpy as np
 
 from attnflow.attention import SinkhornAttention
-from attnflow.gaussian.affine import Layer, heads_and_values, refuse_misfits, factors_and_shift
+from attnflow.gaussian.affine import (
+    AnyAttention,
+    factors_and_shift,
+    heads_and_values,
+    refuse_misfits,
+)
 from attnflow.validate import Array
-
 
 #: Of the widths of F the smallest counts as at least this part of the largest, so that the square
 #: of their ratio is a number.
@@ -38,7 +42,11 @@ class System:
     """
 
     def __init__(
-        self, attention: Layer | Callable[[float], Layer], cov0: Array, mean0: Array, clock: float
+        self,
+        attention: AnyAttention | Callable[[float], AnyAttention],
+        cov0: Array,
+        mean0: Array,
+        clock: float,
     ) -> None:
         self.attention, self.clock, self.d = attention, clock, len(cov0)
         self.start = np.concatenate([np.linalg.cholesky(cov0).ravel(), mean0])
@@ -102,7 +110,7 @@ class System:
         condition = sizes[0] / max(sizes[-1], FLAT * sizes[0])
         return float(sizes[0] / self.width) ** 2, float(condition) ** 2
 
-    def _at(self, time: float) -> Layer:
+    def _at(self, time: float) -> AnyAttention:
         now = self.attention(time) if callable(self.attention) else self.attention
         refuse_misfits(now, self.d)
         return now
