@@ -58,6 +58,10 @@ def factors_and_shift(attention: AnyAttention, F: Array, mean: Array) -> tuple[A
     """Left and right with B = left right, and c, for the covariance F F^T, which may be singular.
 
     With h heads left has shape (d, h d) and right (h d, d). Arguments are not checked.
+
+    >>> I = np.eye(1)
+    >>> factors_and_shift(SoftmaxAttention(I, I, 5 * I), 2 * I, np.zeros(1))
+    (array([[10.]]), array([[2.]]), array([0.]))
     """
     parts = [_of_head(head, value, F, mean) for head, value in heads_and_values(attention)]
     if len(parts) == 1:
@@ -90,14 +94,24 @@ def _of_head(head: Attention, V: Array, F: Array, mean: Array) -> tuple[Array, A
 
 
 def heads_and_values(attention: AnyAttention) -> list[tuple[Attention, Array]]:
-    """Every head with its values as the layer puts them out, W_h V_h."""
+    """Every head with its values as the layer puts them out, W_h V_h.
+
+    >>> I = np.eye(1)
+    >>> heads_and_values(MultiHead([SoftmaxAttention(I, I, 2 * I)], [3 * I]))[0][1]
+    array([[6.]])
+    """
     if isinstance(attention, MultiHead):  # until every attention has heads
         return [(head, W @ head.V) for head, W in zip(attention.heads, attention.W, strict=True)]
     return [(attention, attention.V)]
 
 
 def refuse_misfits(attention: AnyAttention, d: int) -> None:
-    """A layer must map d coordinates to d, and let every token see the whole measure."""
+    """A layer must map d coordinates to d, and let every token see the whole measure.
+
+    >>> refuse_misfits(SoftmaxAttention(np.eye(2), np.eye(2), np.eye(2)), 3)
+    Traceback (most recent call last):
+    ValueError: Q, K and V must map 3 coordinates as cov0 has, got Q (2, 2) and 2 outputs
+    """
     for head, value in heads_and_values(attention):
         if head.causal:
             raise ValueError("a causal layer has no flow of covariances: tokens see other measures")
@@ -109,7 +123,11 @@ def refuse_misfits(attention: AnyAttention, d: int) -> None:
 
 
 def read_mean(value: ArrayLike, d: int, name: str = "mean") -> Array:
-    """A mean with d entries; a number is read as one."""
+    """A mean with d entries; a number is read as one.
+
+    >>> read_mean(3, 1)
+    array([3.])
+    """
     out = validate.array(np.atleast_1d(validate.real(value, name)), name, 1)
     if out.shape != (d,):
         raise ValueError(f"{name} must have {d} entries, one per coordinate, got shape {out.shape}")

@@ -39,12 +39,27 @@ BLOW_UP, DIVERGENCE = "blow-up", "divergence"
 
 
 def is_large(system: System, y: Array) -> bool:
-    """Has the covariance grown so far that it may blow up?"""
+    """Has the covariance grown so far that it may blow up?
+
+    >>> from attnflow.attention import SoftmaxAttention
+    >>> I = np.eye(1)
+    >>> system = System(SoftmaxAttention(I, I, I), I, np.zeros(1), clock=0.0)
+    >>> [is_large(system, size * system.start) for size in (9e4, 1.1e5)]
+    [False, True]
+    """
     return bool(np.linalg.norm(system.factor(y)) > np.sqrt(LARGE) * system.width)
 
 
 def is_beyond(system: System, y: Array) -> bool:
-    """Has the flow grown beyond what doubles resolve?"""
+    """Has the flow grown beyond what doubles resolve?
+
+    >>> from attnflow.attention import SoftmaxAttention
+    >>> I = np.eye(2)
+    >>> system = System(SoftmaxAttention(I, I, I), I, np.zeros(2), clock=0.0)
+    >>> widths = [(1e40, 1e40), (1e51, 1e51), (1e7, 1e-2)]
+    >>> [is_beyond(system, np.array([a, 0.0, 0.0, b, 0.0, 0.0])) for a, b in widths]
+    [False, True, True]
+    """
     if np.abs(system.mean(y)).max() > HUGE * system.reach:
         return True
     least, condition = UNEQUAL_SINKHORN if system.sinkhorn else UNEQUAL
@@ -59,6 +74,14 @@ def time_left(system: System, elapsed: float, y: Array, *, last_word: bool) -> f
 
     Where the flow can be followed further, only a power that is the same at every scale decides.
     The last word is had where it cannot: then the power must last if the cloud goes straight on.
+
+    >>> from attnflow.attention import L2Attention, SoftmaxAttention
+    >>> I = np.eye(1)
+    >>> for attention in (SoftmaxAttention(I, I, I), L2Attention(I, I, I)):
+    ...     system = System(attention, 1e10 * I, np.zeros(1), clock=0.0)
+    ...     print(f"{time_left(system, 1.0, system.start, last_word=True):.6g}")
+    5e-11
+    inf
     """
     with np.errstate(all="ignore"):
         rate = system.rate(elapsed, y)
@@ -80,14 +103,28 @@ def time_left(system: System, elapsed: float, y: Array, *, last_word: bool) -> f
 
 
 def power(system: System, elapsed: float, y: Array, rate: float) -> float:
-    """d log(rate) / d log(size) along the flow, by a central difference."""
+    """d log(rate) / d log(size) along the flow, by a central difference.
+
+    >>> from attnflow.attention import SoftmaxAttention
+    >>> I = np.eye(1)
+    >>> system = System(SoftmaxAttention(I, I, I), 9 * I, np.zeros(1), clock=0.0)
+    >>> round(power(system, 0.0, system.start, rate=9.0), 6)
+    2.0
+    """
     step = NEARBY / rate
     move = step * system.velocity(elapsed, y)
     return _slope(system, (elapsed - step, y - move), (elapsed + step, y + move))
 
 
 def average_power(system: System, elapsed: float, y: Array, move: Array) -> float:
-    """The same from y to y + move, which is far away."""
+    """The same from y to y + move, which is far away.
+
+    >>> from attnflow.attention import L2Attention
+    >>> I = np.eye(1)
+    >>> system = System(L2Attention(I, I, I), I, np.zeros(1), clock=0.0)
+    >>> round(average_power(system, 0.0, system.start, 1e9 * system.start), 3)  # it saturates
+    0.02
+    """
     return _slope(system, (elapsed, y), (elapsed, y + move))
 
 

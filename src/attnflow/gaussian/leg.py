@@ -9,11 +9,13 @@ shorter than the rounding of the elapsed time can still be taken.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from scipy.integrate import BDF, DOP853
+from scipy.linalg import LinAlgWarning
 
 from attnflow.errors import FlowStopped
 from attnflow.gaussian.system import System
@@ -70,38 +72,45 @@ def follow(
     >>> leg.stop, leg.y[:1].round(6)
     ('end', array([2.]))
     """
-    local, states, done = times - elapsed, [np.empty((0, len(y)))], 0
-    look, widest = system.velocities + PATIENCE, REALIGN * float(np.abs(y).max())
-    with np.errstate(all="ignore"):
+    local, states, done, now = times - elapsed, [np.empty((0, len(y)))], 0, elapsed
+    widest = REALIGN * float(np.abs(y).max())
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", LinAlgWarning
+        )  # singular Newton matrices: BDF shortens its step
         if not np.isfinite(system.velocity(elapsed, y)).all():
             return Leg(elapsed, y, FAILED, states[0])
         solver = _solver(system, method, elapsed, y, float(local[-1]), rtol)
+        began = float(solver.t)
         while solver.status == "running":
-            before = elapsed + float(solver.t), solver.y
+            before, used = (now, solver.y), system.velocities
+            _refuse_beyond(MOST_VELOCITIES, system, now)
             solver.step()
             if solver.status == "failed" or not np.isfinite(solver.y).all():
                 return Leg(*before, FAILED, np.concatenate(states))
-            finished = solver.status == "finished"
-            now = elapsed + float(solver.t)
+            now, finished = elapsed + float(solver.t) - began, solver.status == "finished"
             reached = len(times) if finished else int(np.searchsorted(times, now, side="right"))
             if reached > done:
                 at = np.minimum(local[done:reached], solver.t)
                 states.append(solver.dense_output()(at).T)
                 done = reached
             stop = "" if finished else watch(solver.y)
-            if method == EXPLICIT and system.velocities > look and not (stop or finished):
-                look = system.velocities + PATIENCE
-                stop = STIFF if _is_stiff(system, now, solver) else ""
-            if method == IMPLICIT and not finished and np.abs(solver.y).max() > widest:
-                stop = stop or REALIGNED
+            if method == EXPLICIT and not (stop or finished):
+                due = system.velocities // PATIENCE > used // PATIENCE
+                stop = STIFF if due and _is_stiff(system, now, solver) else ""
+            elif not (stop or finished) and np.abs(solver.y).max() > widest:
+                stop = REALIGNED
             if stop:
                 return Leg(now, solver.y, stop, np.concatenate(states))
-            if system.velocities > MOST_VELOCITIES:
-                raise FlowStopped(
-                    f"the flow stopped at t = {system.clock + now:.8g}, after {MOST_VELOCITIES} "
-                    "velocities: shorten the times, raise rtol, or scale the layer down"
-                )
     return Leg(float(times[-1]), states[-1][-1], END, np.concatenate(states))
+
+
+def _refuse_beyond(most: int, system: System, elapsed: float) -> None:
+    if system.velocities > most:
+        raise FlowStopped(
+            f"the flow stopped at t = {system.clock + elapsed:.8g}, after {most} velocities: "
+            "shorten the times, raise rtol, or scale the layer down"
+        )
 
 
 def _solver(

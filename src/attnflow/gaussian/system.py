@@ -50,8 +50,10 @@ class System:
     ) -> None:
         self.attention, self.clock, self.d = attention, clock, len(cov0)
         self.start = np.concatenate([np.linalg.cholesky(cov0).ravel(), mean0])
-        self.width = float(np.sqrt(np.linalg.eigvalsh(cov0)[-1]))  #: |F| at the start, spectral
-        self.reach = max(self.width, float(np.abs(mean0).max()))  #: the larger of |F| and |mean|
+        self.width = float(
+            np.sqrt(np.linalg.eigvalsh(cov0)[-1])
+        )  #: the largest standard deviation at the start
+        self.reach = max(self.width, float(np.abs(mean0).max()))  #: the larger of that and the mean
         self.velocities = 0  #: how many were computed
         first = self._at(clock)
         kinds = [head for head, _ in heads_and_values(first)]
@@ -71,7 +73,7 @@ class System:
         return np.concatenate([(left @ (right @ F)).ravel(), c])
 
     def rate(self, elapsed: float, y: Array) -> float:
-        """The growth rate of the cloud, d log|F| / dt with the norm of Frobenius."""
+        r"""The growth rate of the cloud, :math:`\frac{d}{dt}\log|F|` with the norm of Frobenius."""
         F, moved = self.factor(y), self.factor(self.velocity(elapsed, y))
         size = np.linalg.norm(F)
         return float(np.sum((F / size) * (moved / size)))
