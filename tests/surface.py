@@ -113,12 +113,16 @@ def _dynamics() -> list[Call]:
         Call("gram_flow", sphere.gram_flow, {"G0": UNIT @ UNIT.T, "beta": 1.0, "times": TIMES}),
         Call("sphere.gamma", sphere.gamma, {"beta": 1.0, "n": 4, "times": TIMES}),
         Call("hitting_time", sphere.hitting_time, {"beta": 1.0, "n": 4, "delta": 0.1}),
+        Call("sphere.velocities", sphere.velocities, {"x": UNIT[None], "beta": 1.0}),
+        Call("cluster_times", sphere.cluster_times,
+             {"x0": UNIT[None], "beta": 1.0, "horizon": 1.0, "delta": 0.1}),
+        Call("meeting_times", sphere.meeting_times,
+             {"times": [0.0, 1.0], "states": np.stack([UNIT, UNIT])[:, None], "delta": 0.1}),
         Call("phase_diagram", sphere.phase_diagram, {**short, "realisations": 2, "seed": 0}),
-        Call(
-            "rescaled_flow", geometry.rescaled_flow, {"attention": LAYER, "z0": X, "times": TIMES}
-        ),
+        Call("rescaled_flow", geometry.rescaled_flow,
+             {"attention": LAYER, "z0": X, "times": TIMES}),
         Call("limit", geometry.limit, {"attention": LAYER, "z": X, "tol": 1e-3}),
-    ]
+    ]  # fmt: skip
 
 
 def _constants() -> list[Call]:

@@ -1,18 +1,18 @@
 r"""Tokens on the sphere, compiled: shares of clustered pairs over many draws.
 
-With Q = K = V = I the Gram matrix :math:`G_{ik} = \langle x_i, x_k\rangle` closes on itself,
+A draw is followed as its tokens (:func:`clustered_tokens`) or as their inner products
+(:func:`clustered_grams`), which cost :math:`O(n^3)` a step and do not know d: see
+:mod:`attnflow.sphere.gram` for their equation. In d < n dimensions only tokens will do: errors in
+the Gram matrix would add dimensions, and through those tokens leave equilibria in which a circle
+would hold them.
 
-.. math:: \dot G_{ik} = (AG)_{ik} + (AG)_{ki} - (s_i + s_k)\,G_{ik}, \qquad s_i = (AG)_{ii},
+Every draw is integrated by the pair of Dormand and Prince of orders 5 and 4 with its continuous
+extension (:cite:t:`hairer1993`, II.6), with steps of its own. It is left as soon as all pairs are
+clustered, which is final: where all :math:`G_{ij} \ge 0` the smallest of them cannot fall.
 
-so a step costs :math:`O(n^3)` and does not know d. In d < n dimensions the state is the tokens
-themselves: errors in G would add dimensions, and through those tokens leave equilibria in which
-a circle would hold them. Every draw is integrated by the pair of
-Dormand and Prince (1980) of orders 5 and 4 with its continuous extension (Hairer, Norsett and
-Wanner, Solving Ordinary Differential Equations I, II.6), with steps of its own. It is left as
-soon as all pairs are clustered, which is final: where all :math:`G_{ij} \ge 0` the smallest of
-them cannot fall.
-
-This module needs numba, which compiles it at the first call and keeps the result on disk.
+This module needs numba, which compiles it at the first call and keeps the result on disk. Both
+kinds of state share one compiled loop, which asks which it is: a loop for each would have to be
+compiled twice.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from attnflow.errors import FlowStopped
 from attnflow.validate import Array
 
 #: Nodes of the method are not needed: the field does not depend on time.
@@ -43,8 +44,52 @@ _DENSE = np.array(
     ]
 )  # fmt: skip
 FIRST_STEP, SMALLEST_STEP, MOST_STEPS = 0.05, 1e-12, 100_000
+#: How the loop ended.
+ARRIVED, TOO_MANY_STEPS, TOO_SMALL_A_STEP = 0, 1, 2
 #: What the compiler may do to sums; infinities and NaN stay what they are, to reject a step.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
+
+
+def clustered_grams(
+    G: Array, beta: float, times: Array, level: float, tol: float, normalised: bool
+) -> tuple[Array, int]:
+    """Shares of pairs with G_ij >= level, shape (draws, times), and the steps in all.
+
+    `G` are Gram matrices at time 0, shape (draws, n, n); times increase from 0 or later; `tol`
+    bounds the error of a step.
+
+    >>> G = np.eye(3)[None]  # orthogonal tokens meet at the same moment
+    >>> clustered_grams(G, 1.0, np.array([0.0, 9.0]), 0.99, 1e-4, True)[0]
+    array([[0., 1.]])
+    """
+    return _checked(_follow(G, True, beta, times, level, tol, normalised), beta)
+
+
+def clustered_tokens(
+    x: Array, beta: float, times: Array, level: float, tol: float, normalised: bool
+) -> tuple[Array, int]:
+    """The same for tokens at time 0, shape (draws, n, d).
+
+    >>> x = np.array([[[1.0, 0.0], [-1.0, 0.0]]])  # opposite tokens do not move
+    >>> clustered_tokens(x, 1.0, np.array([0.0, 9.0]), 0.99, 1e-4, True)[0]
+    array([[0., 0.]])
+    """
+    return _checked(_follow(x, False, beta, times, level, tol, normalised), beta)
+
+
+def _checked(found: tuple[Array, int, int], beta: float) -> tuple[Array, int]:
+    shares, steps, end = found
+    if end == TOO_MANY_STEPS:  # USA contracts like e^beta, which is stiff
+        raise FlowStopped(
+            f"the flow on the sphere needs too many steps, more than {MOST_STEPS} a draw: "
+            f"lower beta, or end at an earlier time; got beta = {beta:g}"
+        )
+    if end == TOO_SMALL_A_STEP:
+        raise FlowStopped(
+            f"the flow on the sphere needs too small a step, below {SMALLEST_STEP:g}: "
+            f"lower beta; got beta = {beta:g}"
+        )
+    return shares, steps
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -87,44 +132,66 @@ def weigh(g: Array, beta: float, normalised: bool) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def inner(y: Array, gram: bool, g: Array) -> None:
-    """The inner products, from a state that is G itself or the tokens."""
-    n, m = y.shape
-    if gram:
-        g[:] = y
-        return
+def inner(x: Array, g: Array) -> None:
+    """The inner products of tokens (n, d) into g (n, n)."""
+    n, d = x.shape
     for i in range(n):
         g[i, i] = 1.0
         for j in range(i):
             total = 0.0
-            for k in range(m):
-                total += y[i, k] * y[j, k]
+            for k in range(d):
+                total += x[i, k] * x[j, k]
             g[i, j] = g[j, i] = total
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def gram_derivative(G: Array, beta: float, normalised: bool, room: Array, out: Array) -> None:
+    """dG/dt into `out`; `room` is an (n, n) matrix."""
+    n = len(G)
+    room[:] = G
+    weigh(room, beta, normalised)
+    np.dot(room, G, out)
+    for i in range(n):
+        for j in range(i):
+            out[i, j] += out[j, i] - (out[i, i] + out[j, j]) * G[i, j]
+            out[j, i] = out[i, j]
+    for i in range(n):
+        out[i, i] = 0.0
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def token_derivative(x: Array, beta: float, normalised: bool, room: Array, out: Array) -> None:
+    """dx/dt into `out`; `room` is an (n, n) matrix."""
+    n, d = x.shape
+    inner(x, room)
+    weigh(room, beta, normalised)
+    np.dot(room, x, out)
+    for i in range(n):
+        radial = 0.0
+        for j in range(d):
+            radial += out[i, j] * x[i, j]
+        for j in range(d):
+            out[i, j] -= radial * x[i, j]
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def products(y: Array, gram: bool, g: Array) -> None:
+    """The inner products of a state, which is G itself or the tokens."""
+    if gram:
+        g[:] = y
+    else:
+        inner(y, g)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def derivative(
     y: Array, gram: bool, beta: float, normalised: bool, room: Array, out: Array
 ) -> None:
-    """dy/dt into `out`, where y is G (n, n) or the tokens (n, d); `room` is an (n, n) matrix."""
-    n, m = y.shape
-    inner(y, gram, room)
-    weigh(room, beta, normalised)
-    np.dot(room, y, out)
+    """dy/dt of a state, which is G or the tokens."""
     if gram:
-        for i in range(n):
-            for j in range(i):
-                out[i, j] += out[j, i] - (out[i, i] + out[j, j]) * y[i, j]
-                out[j, i] = out[i, j]
-        for i in range(n):
-            out[i, i] = 0.0
+        gram_derivative(y, beta, normalised, room, out)
     else:
-        for i in range(n):
-            radial = 0.0
-            for j in range(m):
-                radial += out[i, j] * y[i, j]
-            for j in range(m):
-                out[i, j] -= radial * y[i, j]
+        token_derivative(y, beta, normalised, room, out)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -184,15 +251,11 @@ def count(g: Array, level: float) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True)
-def clustered(
+def _follow(
     states: Array, gram: bool, beta: float, times: Array, level: float, tol: float,
     normalised: bool,
-) -> tuple[Array, int]:  # fmt: skip
-    """Shares of pairs with <x_i, x_j> >= level, shape (draws, times), and the steps in all.
-
-    `states` at time 0 are Gram matrices (draws, n, n) if `gram`, else tokens (draws, n, d);
-    times increase from 0 or later; `tol` bounds the error of a step.
-    """
+) -> tuple[Array, int, int]:  # fmt: skip
+    """Shares (draws, times), steps in all, and how it ended; see :func:`clustered_grams`."""
     draws, n, m = states.shape
     out, steps = np.ones((draws, len(times))), 0
     y, new, mid, extra = (np.empty((n, m)), np.empty((n, m)), np.empty((n, m)), np.empty((n, m)))
@@ -204,23 +267,23 @@ def clustered(
         while at < len(times):
             error = advance(y, h, gram, beta, normalised, room, k, new, mid)
             steps += 1
-            if steps - before > MOST_STEPS:  # USA contracts like e^beta, which is stiff
-                raise ArithmeticError("the flow on the sphere needs too many steps: lower beta")
+            if steps - before > MOST_STEPS:
+                return out, steps, TOO_MANY_STEPS
             factor = 0.9 * (tol / error) ** 0.2 if error > 0.0 else 5.0
             if error > tol:
                 h *= max(factor, 0.2)
                 if h < SMALLEST_STEP:
-                    raise ArithmeticError("the flow on the sphere needs too small a step")
+                    return out, steps, TOO_SMALL_A_STEP
                 continue
             if times[at] <= now + h:
                 extra[:] = 0.0
                 combine(_DENSE, k.reshape(7, -1), h, 7, extra.ravel())
             while at < len(times) and times[at] <= now + h:
                 between(y, new, k, h, (times[at] - now) / h, extra, mid)
-                inner(mid, gram, room)
+                products(mid, gram, room)
                 out[r, at] = count(room, level)[0]
                 at += 1
-            inner(new, gram, room)
+            products(new, gram, room)
             if count(room, level)[1] >= max(level, 0.0):  # the rest of the row stays one
                 break
             y[:] = new
@@ -231,4 +294,4 @@ def clustered(
                 derivative(y, gram, beta, normalised, room, k[0])
             now += h
             h *= min(factor, 5.0)
-    return out, steps
+    return out, steps, ARRIVED

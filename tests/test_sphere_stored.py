@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from tolerances import ROUNDING, SINGLE, STANDARD_ERRORS
 
-from attnflow import phase, sphere, stored
-from attnflow.phase import PhaseDiagram
+from attnflow import sphere
+from attnflow.sphere import stored
+from attnflow.sphere.phase import PhaseDiagram
 
 MADE = {"command": "python run.py", "seed": 3, "seconds": {"2": 1.5}, "cores": 2, "note": "ü"}
 BETAS, TIMES = np.array([0.0, 1.0, 4.5]), np.array([0.0, 0.25, 1.0, 30.0])
@@ -31,12 +32,12 @@ def same(a, b):
     assert np.abs(a.probability - b.probability).max() <= ROUNDING
     assert np.abs(a.stderr - b.stderr).max() <= SINGLE * np.abs(b.stderr).max()
     assert a.probability.dtype == a.stderr.dtype == np.float64
-    assert (a.n, a.d, a.delta, a.realisations, a.steps) == (
+    assert (a.n, a.d, a.delta, a.realisations, a.iterations) == (
         b.n,
         b.d,
         b.delta,
         b.realisations,
-        b.steps,
+        b.iterations,
     )
 
 
@@ -60,7 +61,7 @@ def test_what_is_saved_is_read_again(tmp_path, dimensions, as_text):
 
 
 def test_a_computed_diagram_is_read_again_exactly(tmp_path):
-    made = {3: phase.phase_diagram(5, 3, [0.0, 2.0], [0.0, 2.0, 4.0], 0.01, realisations=70)}
+    made = {3: sphere.phase_diagram(5, 3, [0.0, 2.0], [0.0, 2.0, 4.0], 0.01, realisations=70)}
     stored.save_figure3(tmp_path / "run.npz", made, {})
     same(stored.figure3(tmp_path / "run.npz").diagrams[3], made[3])
 
@@ -203,7 +204,7 @@ def test_the_stored_run_is_figure_three_at_full_scale(shipped):
         assert found.betas.min() == 0
         assert found.betas.max() >= 9
         assert found.times[0] == 0
-        assert found.steps > 2**10 * len(found.betas)
+        assert found.iterations > 2**10 * len(found.betas)
 
 
 def test_the_stored_run_says_how_it_was_made(shipped):
@@ -240,7 +241,7 @@ def test_the_stored_run_agrees_with_a_smaller_one(shipped, d):
     """Other draws, at a few points: within the standard errors of both."""
     found = shipped.diagrams[d]
     rows, columns = [0, 20, 45], [8, 20, 32, 60, 100]
-    small = phase.phase_diagram(
+    small = sphere.phase_diagram(
         32, d, found.betas[rows], found.times[columns], 1e-3, realisations=32, seed=99
     )
     stored_values = found.probability[np.ix_(rows, columns)]

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
+from spheres import NORMALISED, ball
 from tolerances import (
     EXPONENTIAL,
     FIRST_DIFFERENCE,
@@ -15,15 +16,10 @@ from tolerances import (
     TAYLOR,
 )
 
-from attnflow import gram
+from attnflow import errors
+from attnflow.sphere import compiled
 
-KINDS = pytest.mark.parametrize("normalised", [True, False], ids=["SA", "USA"])
 STATES = pytest.mark.parametrize("as_gram", [True, False], ids=["G", "tokens"])
-
-
-def ball(n, d, seed=0):
-    x = np.random.default_rng(seed).normal(size=(n, d))
-    return x / np.sqrt((x**2).sum(axis=1, keepdims=True))
 
 
 def tokens_field(x, beta, normalised=True):
@@ -58,6 +54,10 @@ def state(x, as_gram):
     return x @ x.T if as_gram else x.copy()
 
 
+def clustered(states, as_gram, *given):
+    return (compiled.clustered_grams if as_gram else compiled.clustered_tokens)(states, *given)
+
+
 # parts
 
 
@@ -69,7 +69,7 @@ def test_attention_weights_are_exponentials_over_their_sum(beta, n):
     squarings = max(0, math.ceil(math.log2(8 * beta))) if beta else 0
     want = np.exp(beta * (g - 1))
     want /= want.sum(axis=1, keepdims=True)
-    gram.weigh(g, beta, True)
+    compiled.weigh(g, beta, True)
     # the sum errs as much as the exponential; rounding of squares doubles with every squaring
     bound = 2 * (TAYLOR + ROUNDING) * 2**squarings
     assert np.abs(g.sum(axis=1) - 1).max() <= ROUNDING
@@ -84,7 +84,7 @@ def test_unnormalised_weights_are_exponentials_over_the_number_of_tokens(beta):
     squarings = max(0, math.ceil(math.log2(8 * beta))) if beta else 0
     want = np.exp(beta * g) / n
     relative = np.where(beta * (g - 1) > -700, 1.0, np.inf)  # below, exp(beta(g-1)) is no number
-    gram.weigh(g, beta, False)
+    compiled.weigh(g, beta, False)
     bound = (TAYLOR + ROUNDING) * 2**squarings
     assert (np.abs(g - want) <= bound * want * relative).all()
 
@@ -92,10 +92,10 @@ def test_unnormalised_weights_are_exponentials_over_the_number_of_tokens(beta):
 @pytest.mark.parametrize("n", [2, 3, 5, 8])
 def test_inner_products_come_from_either_state(n):
     x, g = ball(n, 3), np.full((n, n), np.nan)
-    gram.inner(x, False, g)
+    compiled.products(x, False, g)
     assert np.abs(g - x @ x.T).max() <= ROUNDING
     other = np.full((n, n), np.nan)
-    gram.inner(x @ x.T, True, other)
+    compiled.products(x @ x.T, True, other)
     assert (other == x @ x.T).all()
 
 
@@ -104,32 +104,32 @@ def test_inner_products_come_from_either_state(n):
 def test_the_share_counts_every_pair_once(n, seed, level):
     g = ball(n, 3, seed)
     g = g @ g.T
-    found, lowest = gram.count(g, level)
+    found, lowest = compiled.count(g, level)
     assert abs(found - share(g, level)) <= ROUNDING
     assert lowest == min(g[i, j] for i in range(n) for j in range(i))
 
 
 def test_a_pair_at_the_level_counts():
     g = np.array([[1.0, 0.5, 0.4], [0.5, 1.0, 0.6], [0.4, 0.6, 1.0]])
-    assert abs(gram.count(g, 0.5)[0] - 2 / 3) <= ROUNDING
-    assert gram.count(g, 0.4)[0] == 1
-    assert gram.count(g, 0.61)[0] == 0
+    assert abs(compiled.count(g, 0.5)[0] - 2 / 3) <= ROUNDING
+    assert compiled.count(g, 0.4)[0] == 1
+    assert compiled.count(g, 0.61)[0] == 0
 
 
 # derivatives
 
 
-@KINDS
+@NORMALISED
 @pytest.mark.parametrize("beta", [0.0, 1.0, 5.0])
 @pytest.mark.parametrize(("n", "d"), [(2, 2), (4, 3), (5, 7), (7, 4)])
 def test_the_derivative_of_tokens_is_the_definition(n, d, beta, normalised):
     x, room, out = ball(n, d), np.empty((n, n)), np.full((n, d), np.nan)
-    gram.derivative(x, False, beta, normalised, room, out)
+    compiled.token_derivative(x, beta, normalised, room, out)
     size = 1.0 if normalised else math.exp(beta)
     assert np.abs(out - tokens_field(x, beta, normalised)).max() <= EXPONENTIAL * size
 
 
-@KINDS
+@NORMALISED
 @pytest.mark.parametrize("beta", [0.0, 1.0, 5.0])
 @pytest.mark.parametrize(("n", "d"), [(2, 2), (4, 3), (5, 7), (7, 4)])
 def test_the_derivative_of_g_is_the_difference_of_inner_products(n, d, beta, normalised):
@@ -139,7 +139,7 @@ def test_the_derivative_of_g_is_the_difference_of_inner_products(n, d, beta, nor
     ahead, behind = ((y := x + s * v) / np.linalg.norm(y, axis=1, keepdims=True) for s in (h, -h))
     want = size * (ahead @ ahead.T - behind @ behind.T) / (2 * h)
     room, out = np.empty((n, n)), np.full((n, n), np.nan)
-    gram.derivative(x @ x.T, True, beta, normalised, room, out)
+    compiled.gram_derivative(x @ x.T, beta, normalised, room, out)
     assert np.abs(out - want).max() <= FIRST_DIFFERENCE * max(size, 1.0)
     assert (np.diag(out) == 0).all()
     assert (out == out.T).all()
@@ -152,20 +152,20 @@ def one_step(x, h, as_gram, beta, normalised=True):
     y = state(x, as_gram)
     n, m = y.shape
     k, room, new, rest = np.empty((7, n, m)), np.empty((n, n)), np.empty((n, m)), np.empty((n, m))
-    gram.derivative(y, as_gram, beta, normalised, room, k[0])
-    error = gram.advance(y, h, as_gram, beta, normalised, room, k, new, rest)
+    compiled.derivative(y, as_gram, beta, normalised, room, k[0])
+    error = compiled.advance(y, h, as_gram, beta, normalised, room, k, new, rest)
     return y, k, new, error
 
 
 def inside_step(y, k, new, h, s):
     """The state at the fraction s of the step."""
     extra, mid = np.zeros_like(y), np.empty_like(y)
-    gram.combine(gram._DENSE, k.reshape(7, -1), h, 7, extra.ravel())
-    gram.between(y, new, k, h, s, extra, mid)
+    compiled.combine(compiled._DENSE, k.reshape(7, -1), h, 7, extra.ravel())
+    compiled.between(y, new, k, h, s, extra, mid)
     return mid
 
 
-@KINDS
+@NORMALISED
 @STATES
 def test_a_step_has_order_five_and_its_continuation_order_four(as_gram, normalised):
     """Errors of one step: h^6 at the end, h^5 of the estimate and between."""
@@ -194,12 +194,12 @@ def test_the_continuation_begins_and_ends_with_the_step(as_gram):
     assert np.abs(inside_step(y, k, new, 0.3, 1.0) - new).max() <= ROUNDING
 
 
-@KINDS
+@NORMALISED
 @STATES
 def test_the_last_stage_is_the_derivative_at_the_end(as_gram, normalised):
     _, k, new, _ = one_step(ball(5, 3), 0.1, as_gram, 2.0, normalised)
     out, room = np.empty_like(new), np.empty((5, 5))
-    gram.derivative(new, as_gram, 2.0, normalised, room, out)
+    compiled.derivative(new, as_gram, 2.0, normalised, room, out)
     assert np.abs(out - k[6]).max() <= EXPONENTIAL * 10
 
 
@@ -225,7 +225,7 @@ def test_a_step_that_leaves_the_numbers_has_an_infinite_error(as_gram, h, beta, 
 # whole flows
 
 
-@KINDS
+@NORMALISED
 @STATES
 @pytest.mark.parametrize("beta", [0.0, 1.0, 4.0])
 @pytest.mark.parametrize(("n", "d"), [(4, 4), (5, 6)])
@@ -234,9 +234,7 @@ def test_shares_are_those_of_tokens_followed_one_by_one(n, d, beta, as_gram, nor
     times = np.array([0.0, 0.05, 0.3, 1.0, 2.0, 3.5, 6.0])
     draws = np.stack([ball(n, d, seed) for seed in range(4)])
     states = np.stack([state(x, as_gram) for x in draws])
-    shares, steps = gram.clustered(
-        states, as_gram, beta, times, 1 - delta, 0.01 * delta, normalised
-    )
+    shares, steps = clustered(states, as_gram, beta, times, 1 - delta, 0.01 * delta, normalised)
     assert shares.shape == (4, len(times))
     assert steps > 4
     agree = 0
@@ -254,7 +252,7 @@ def test_fast_flows_without_denominator_are_followed_from_the_first_step(n, beta
     """At e^beta times the speed the first trial step ends far outside the sphere."""
     delta, times = 0.02, np.array([0.0, 0.003, 0.01, 0.05, 0.2])
     draws = np.stack([ball(n, 3, seed) for seed in range(4)])
-    shares, _ = gram.clustered(draws, False, beta, times, 1 - delta, 0.01 * delta, False)
+    shares, _ = clustered(draws, False, beta, times, 1 - delta, 0.01 * delta, False)
     for row, x in zip(shares, draws, strict=True):
         for got, y in zip(row, reference(x, beta, times, False), strict=True):
             low, high = (share(y @ y.T, 1 - delta + s * STEPS_OF_DELTA * delta) for s in (1, -1))
@@ -285,7 +283,7 @@ def test_two_tokens_meet_when_their_equation_says(beta, angle, as_gram):
     x = np.array([[1.0, 0.0], [math.cos(angle), math.sin(angle)]])
     near = t + np.array([-0.01, -0.001, 0.001, 0.01])
     times = np.concatenate([[0.0, 0.3 * t], near, [2 * t]])
-    shares, _ = gram.clustered(state(x, as_gram)[None], as_gram, beta, times, level, 1e-8, True)
+    shares, _ = clustered(state(x, as_gram)[None], as_gram, beta, times, level, 1e-8, True)
     assert shares[0].tolist() == [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0]
 
 
@@ -293,8 +291,8 @@ def test_two_tokens_meet_when_their_equation_says(beta, angle, as_gram):
 def test_draws_do_not_see_each_other(as_gram):
     times = np.linspace(0, 8, 9)
     states = np.stack([state(ball(5, 3, seed), as_gram) for seed in range(6)])
-    together, steps = gram.clustered(states, as_gram, 2.0, times, 0.99, 1e-4, True)
-    alone = [gram.clustered(s[None], as_gram, 2.0, times, 0.99, 1e-4, True) for s in states]
+    together, steps = clustered(states, as_gram, 2.0, times, 0.99, 1e-4, True)
+    alone = [clustered(s[None], as_gram, 2.0, times, 0.99, 1e-4, True) for s in states]
     assert (together == np.concatenate([a[0] for a in alone])).all()
     assert steps == sum(a[1] for a in alone)
 
@@ -303,7 +301,7 @@ def test_draws_do_not_see_each_other(as_gram):
 def test_states_are_not_changed(as_gram):
     states = np.stack([state(ball(5, 3, seed), as_gram) for seed in range(2)])
     before = states.copy()
-    gram.clustered(states, as_gram, 2.0, np.array([0.0, 5.0]), 0.99, 1e-4, True)
+    clustered(states, as_gram, 2.0, np.array([0.0, 5.0]), 0.99, 1e-4, True)
     assert (states == before).all()
 
 
@@ -311,20 +309,20 @@ def test_states_are_not_changed(as_gram):
 def test_other_times_do_not_move_the_steps(as_gram):
     states = np.stack([state(ball(6, 3, seed), as_gram) for seed in range(4)])
     few, many = np.array([0.5, 4.0, 8.0]), np.linspace(0, 8, 17)
-    a, _ = gram.clustered(states, as_gram, 1.0, few, 0.99, 1e-4, True)
-    b, _ = gram.clustered(states, as_gram, 1.0, many, 0.99, 1e-4, True)
+    a, _ = clustered(states, as_gram, 1.0, few, 0.99, 1e-4, True)
+    b, _ = clustered(states, as_gram, 1.0, many, 0.99, 1e-4, True)
     assert (a == b[:, [1, 8, 16]]).all()
 
 
 @STATES
-@KINDS
+@NORMALISED
 def test_leaving_early_saves_steps_and_loses_nothing(as_gram, normalised):
     """A level above one is never reached, so that nothing is left; shares stay one in truth too."""
     x = ball(5, 6, seed=1)
     times = np.array([0.0, 30.0, 60.0])
     run = (state(x, as_gram)[None], as_gram, 1.0, times)
-    shares, few = gram.clustered(*run, 0.99, 1e-4, normalised)
-    never, many = gram.clustered(*run, 1.5, 1e-4, normalised)
+    shares, few = clustered(*run, 0.99, 1e-4, normalised)
+    never, many = clustered(*run, 1.5, 1e-4, normalised)
     assert shares[0].tolist() == [0.0, 1.0, 1.0]
     assert never[0].tolist() == [0.0, 0.0, 0.0]
     assert few < many
@@ -336,9 +334,7 @@ def test_leaving_early_saves_steps_and_loses_nothing(as_gram, normalised):
 def test_leaving_early_is_right_at_low_levels_too(level):
     times = np.linspace(0, 12, 13)
     draws = np.stack([ball(5, 8, seed) for seed in range(6)])
-    shares, _ = gram.clustered(
-        draws @ draws.transpose(0, 2, 1), True, 3.0, times, level, 1e-6, True
-    )
+    shares, _ = clustered(draws @ draws.transpose(0, 2, 1), True, 3.0, times, level, 1e-6, True)
     for row, x in zip(shares, draws, strict=True):
         want = [share(y @ y.T, level) for y in reference(x, 3.0, times)]
         assert np.abs(row - want).max() <= ROUNDING
@@ -348,7 +344,7 @@ def test_tokens_on_a_circle_do_not_leave_it():
     """Two opposite clusters of a circle hold each other; a Gram matrix could turn out of the plane."""
     angles = np.array([0.0, 1e-3, np.pi, np.pi + 1e-3])
     x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    shares, _ = gram.clustered(x[None], False, 5.0, np.array([0.0, 50.0]), 0.999, 1e-5, True)
+    shares, _ = clustered(x[None], False, 5.0, np.array([0.0, 50.0]), 0.999, 1e-5, True)
     assert np.abs(shares[0] - 1 / 3).max() <= ROUNDING
 
 
@@ -356,14 +352,21 @@ def test_tokens_at_one_point_are_clustered_at_once():
     x = np.tile(ball(1, 3), (4, 1))
     for as_gram in (True, False):
         states = state(x, as_gram)[None]
-        shares, steps = gram.clustered(
-            states, as_gram, 2.0, np.array([0.0, 1.0]), 0.999, 1e-5, True
-        )
+        shares, steps = clustered(states, as_gram, 2.0, np.array([0.0, 1.0]), 0.999, 1e-5, True)
         assert shares.tolist() == [[1.0, 1.0]]
         assert steps == 1
 
 
 def test_a_flow_that_needs_too_small_a_step_says_so():
     """Without the denominator tokens move e^700 times as fast as time."""
-    with pytest.raises(ArithmeticError, match="the flow on the sphere needs too small a step"):
-        gram.clustered(ball(4, 3)[None], False, 700.0, np.array([0.0, 1.0]), 0.999, 1e-5, False)
+    with pytest.raises(
+        errors.FlowStopped, match=r"needs too small a step.*lower beta; got beta = 700"
+    ):
+        clustered(ball(4, 3)[None], False, 700.0, np.array([0.0, 1.0]), 0.999, 1e-5, False)
+
+
+def test_a_flow_that_needs_too_many_steps_says_so(monkeypatch):
+    """Steps of opposite tokens do not end the flow, so that a far time needs many."""
+    x, far = ball(4, 3)[None], np.array([0.0, 1e7])
+    with pytest.raises(errors.FlowStopped, match=r"too many steps, more than 100000 a draw: lower"):
+        clustered(x, False, 9.0, far, 1.5, 1e-5, True)

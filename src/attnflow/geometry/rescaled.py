@@ -1,8 +1,8 @@
 r"""Rescaled tokens z = exp(-tV) x, which stay where one can see them while x grows like exp(t).
 
 Where :math:`\dot x_i = \sum_j P_{ij}Vx_j`, the rescaled tokens follow
-:math:`\dot z_i = V(\sum_j P_{ij} z_j - z_i)` with P evaluated at :math:`e^{tV}z` (Geshkovski,
-Letrouit, Polyanskiy, Rigollet 2023). Scores grow like :math:`e^{2\lambda t}`, so two things need care.
+:math:`\dot z_i = V(\sum_j P_{ij} z_j - z_i)` with P evaluated at :math:`e^{tV}z`
+(:cite:t:`geshkovski2023`). Scores grow like :math:`e^{2\lambda t}`, so two things need care.
 
 Overflow: scores may reach 1e300, and row maxima are subtracted before anything is exponentiated.
 
@@ -25,7 +25,9 @@ from scipy.sparse.csgraph import connected_components
 from attnflow import validate
 from attnflow.attention import Attention, L2Attention, MultiHead, SoftmaxAttention
 from attnflow.flows import Flow, integrate
+from attnflow.geometry.value import head_maps, layer_value
 from attnflow.kernels import squared_distances
+from attnflow.softmax import exponentials, hide_future
 from attnflow.validate import Array
 
 #: Keys this close, relative to their size, are one group.
@@ -38,10 +40,12 @@ def rescaled_flow(
     attention: Attention | MultiHead, z0: ArrayLike, times: ArrayLike, *, rtol: float = 1e-8,
     weights: ArrayLike | None = None,
 ) -> Flow:  # fmt: skip
-    """Rescaled tokens z = exp(-tV) x at increasing times; x follows dx/dt = Gamma(x).
+    r"""Rescaled tokens z = exp(-tV) x at increasing times; x follows dx/dt = Gamma(x).
 
-    Times start at 0 or later; z0 are the rescaled tokens at times[0]. Several heads share
-    V = sum_h W_h V_h.
+    .. math:: \dot z_i = V\Big(\sum_j P_{ij} z_j - z_i\Big), \qquad P \text{ at } e^{tV}z
+
+    :cite:p:`geshkovski2023`. Times start at 0 or later; z0 are the rescaled tokens at times[0].
+    Several heads share :math:`V = \sum_h W_h V_h`.
 
     >>> I = np.eye(1)
     >>> layer = SoftmaxAttention(I, I, I)
@@ -51,18 +55,13 @@ def rescaled_flow(
     z = validate.tokens(z0, "z0")
     t = validate.times(times, start=0.0)
     V = layer_value(attention, z.shape[1])
-    if isinstance(attention, MultiHead):
-        heads = attention.heads
-        maps = [w @ head.V for w, head in zip(attention.W, heads, strict=True)]
-    else:
-        heads, maps = (attention,), [V]
+    heads = [(_Grouped(head, len(z), weights), M) for head, M in head_maps(attention)]
     several = len(heads) > 1
-    grouped = [_Grouped(head, len(z), weights) for head in heads]
 
     def velocity(time: float, y: Array) -> Array:
         grow = expm(time * V)
         x, out = y @ grow.T, -y @ V.T
-        for head, M in zip(grouped, maps, strict=True):
+        for head, M in heads:
             if several:
                 M = np.linalg.solve(grow, M @ grow)  # exp(-tV) W_h V_h exp(tV)
             out = out + (head.matrix(x) @ y) @ M.T
@@ -73,7 +72,7 @@ def rescaled_flow(
     pieces, evaluations = [z[None]], 0
     for start, end in zip([t[0], *looks], [*looks, t[-1]], strict=True):
         if start > t[0]:
-            for head in grouped:
+            for head, _ in heads:
                 head.look(pieces[-1][-1] @ expm(start * V).T)
         if end > start:
             leg = integrate(
@@ -81,19 +80,8 @@ def rescaled_flow(
             )
             pieces.append(leg.states[1:])
             evaluations += leg.evaluations
-    return Flow(t, np.concatenate(pieces)[np.searchsorted(knots, t)], evaluations)
-
-
-def layer_value(attention: Attention | MultiHead, d: int) -> Array:
-    """V of a layer, shape (d, d): that of its head, or the sum of W_h V_h."""
-    validate.instance(attention, "attention", (Attention, MultiHead))
-    if isinstance(attention, MultiHead):
-        V = sum(w @ head.V for w, head in zip(attention.W, attention.heads, strict=True))
-    else:
-        V = attention.V
-    if np.shape(V) != (d, d):
-        raise ValueError(f"V must be square, {d} rows and columns, got shape {np.shape(V)}")
-    return np.asarray(V)
+    states = np.concatenate(pieces)[np.searchsorted(knots, t)]
+    return Flow(times=t, states=states, evaluations=evaluations)
 
 
 def _looks(V: Array, t: Array, one_head: bool) -> Array:
@@ -143,7 +131,7 @@ class _Grouped:
             if len(np.unique(self.groups[members])) == 1:
                 continue
             part = logits[:, members]
-            top = part.max(axis=1, keepdims=True)
+            top = part.max(axis=1, keepdims=True)  # -inf in rows that see none of the group
             share = np.exp(part - np.where(np.isfinite(top), top, 0.0))
             old, index = np.unique(self.groups[members], return_inverse=True)
             mass = share @ (index[:, None] == np.arange(len(old)))  # (n, old groups)
@@ -153,12 +141,11 @@ class _Grouped:
 
     def _between(self, x: Array) -> Array:
         """What every row gives to every group, up to a factor of the row."""
-        logits = self._logits(x)
-        share = np.exp(logits - logits.max(axis=1, keepdims=True))
+        share, _ = exponentials(self._logits(x))
         return share @ (self.groups[:, None] == np.arange(self.groups.max() + 1))
 
     def _logits(self, x: Array) -> Array:
         logits = self.head.scores(x, x) + self.log_mass
         if self.head.causal:
-            logits[np.triu_indices(len(x), 1)] = -np.inf
+            hide_future(logits)
         return logits

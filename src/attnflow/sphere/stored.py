@@ -1,6 +1,7 @@
-"""Results of runs too long for a chapter, kept with the package: where they are and how made.
+"""The full-scale phase diagrams, which take too long for a chapter and come with the package.
 
-`benchmarks/figure3.py` writes the full-scale phase diagrams; the chapter reads them here.
+``benchmarks/figure3.py`` writes them, Figure 3 of :cite:t:`geshkovski2025`; the chapter reads them
+here, and draws a smaller run of its own beside them.
 """
 
 from __future__ import annotations
@@ -14,21 +15,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attnflow.phase import PhaseDiagram
+from attnflow.sphere.phase import PhaseDiagram
 
 _FIGURE3 = "figure3.npz"
 
 
 class Figure3(NamedTuple):
-    """The phase diagrams of several dimensions, and what the run recorded of itself."""
+    """The phase diagrams of several dimensions, and what the run recorded of itself.
+
+    >>> figure3().made["command"]
+    'python benchmarks/figure3.py --realisations 1024 --seed 0'
+    """
 
     diagrams: dict[int, PhaseDiagram]  #: by dimension
     made: dict[str, Any]  #: command, seed, seconds, cores, versions
 
 
 def figure3(path: str | Path = "") -> Figure3:
-    """The stored run, or another file of the same form."""
-    source = Path(path) if path else files("attnflow") / "data" / _FIGURE3
+    """The stored run, or another file of the same form.
+
+    >>> list(figure3().diagrams)
+    [2, 8, 32, 128, 512, 1024]
+    """
+    source = Path(path) if path else files("attnflow.sphere") / "data" / _FIGURE3
     with source.open("rb") as file, np.load(file) as data:
         made = json.loads(str(data["made"]))
         draws, n, delta = made["realisations"], made["n"], made["delta"]
@@ -44,7 +53,15 @@ def figure3(path: str | Path = "") -> Figure3:
 
 
 def save_figure3(path: str | Path, diagrams: dict[int, PhaseDiagram], made: dict[str, Any]) -> None:
-    """Write diagrams on one grid to `path`, whole or not at all."""
+    """Write diagrams on one grid to `path`, whole or not at all.
+
+    >>> kept = figure3()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_figure3(f"{folder}/copy.npz", kept.diagrams, kept.made)
+    ...     again = figure3(f"{folder}/copy.npz")
+    >>> again.made == kept.made
+    True
+    """
     path = Path(path)
     if not diagrams:
         raise ValueError("diagrams must hold at least one dimension, got none")
@@ -65,7 +82,7 @@ def save_figure3(path: str | Path, diagrams: dict[int, PhaseDiagram], made: dict
         try:
             np.savez_compressed(
                 file, made=json.dumps(made), dimensions=list(diagrams),
-                betas=first.betas, times=first.times, steps=[p.steps for p in diagrams.values()],
+                betas=first.betas, times=first.times, steps=[p.iterations for p in diagrams.values()],
                 pairs=np.array([np.rint(p.probability * pairs) for p in diagrams.values()], np.uint32),
                 stderr=np.array([p.stderr for p in diagrams.values()], np.float32),
             )  # fmt: skip

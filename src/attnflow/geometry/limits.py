@@ -1,7 +1,6 @@
 r"""What rescaled tokens tend to: decided from the data, with the margin of the decision.
 
-Geshkovski, Letrouit, Polyanskiy and Rigollet (The emergence of clusters in self-attention
-dynamics, 2023) follow :math:`z = e^{-tV}x` under softmax attention. Depending on V the tokens
+:cite:t:`geshkovski2023` follow :math:`z = e^{-tV}x` under softmax attention. Depending on V the tokens
 tend to points on the boundary of a polytope or to 0 (V = I), to at most three parallel
 hyperplanes (a simple dominant eigenvalue), or to a polytope times a subspace (V is
 :math:`\lambda I` on F and smaller on a complement G). Nothing here presumes their theorems:
@@ -22,16 +21,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
-from scipy.linalg import schur
-from scipy.spatial import ConvexHull
 
 from attnflow import validate
 from attnflow.attention import Attention, MultiHead
 from attnflow.flows import Flow
-from attnflow.rescaled import layer_value, rescaled_flow
+from attnflow.geometry.hull import hull_depth
+from attnflow.geometry.value import dominant, layer_value
 from attnflow.validate import Array
-
-__all__ = ["Limit", "dominant", "hull_depth", "leaders", "limit", "rescaled_flow", "support"]
 
 #: Groups must be this much farther apart than they are wide.
 GAP = 10.0
@@ -39,15 +35,21 @@ GAP = 10.0
 GROWTH = 10.0
 #: Clustered tokens take few positions: these, or a simplex's corners, or half as many as tokens.
 FEW_LEVELS = 3
-#: Eigenvalues this close, relative to the spectral radius, are one; wider if there is none so close.
-SAME_EIGENVALUE = (1e-8, 1e-6, 1e-4, 1e-2)
+#: What there is to decide between.
 KINDS = (
     "point", "polytope", "hyperplanes", "polytope x subspace", "divergence", "frozen", "undecided",
 )  # fmt: skip
 
 
 class Limit(NamedTuple):
-    """What the tokens tend to. Distances are relative to the tokens' size."""
+    """What the tokens tend to. Distances are relative to the tokens' size.
+
+    >>> from attnflow.attention import SoftmaxAttention
+    >>> I = np.eye(1)
+    >>> found = limit(SoftmaxAttention(I, I, I), [[-1.0], [-1.0], [2.0], [2.0]])
+    >>> found.kind, found.points.ravel().tolist(), bool(found.margin > GAP)
+    ('polytope', [-1.0, 2.0], True)
+    """
 
     kind: str  #: one of KINDS
     points: Array  #: (k, f) the distinct positions, in the coordinates z @ basis.T
@@ -71,9 +73,10 @@ def limit(attention: Attention | MultiHead, z: ArrayLike | Flow, *, tol: float =
     """Decide what rescaled tokens tend to, from their last state or from a whole flow.
 
     A state alone can show a point, a polytope, hyperplanes or a polytope times a subspace;
-    divergence and rest are properties of a flow (:func:`rescaled_flow`).
+    divergence and rest are properties of a flow, that of :func:`attnflow.geometry.rescaled_flow`.
 
     >>> from attnflow.attention import SoftmaxAttention
+    >>> from attnflow.geometry import rescaled_flow
     >>> I = np.eye(2)
     >>> layer = SoftmaxAttention(I, I, I)
     >>> z0 = [[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0], [0.2, 0.1]]
@@ -122,66 +125,11 @@ def limit(attention: Attention | MultiHead, z: ArrayLike | Flow, *, tol: float =
     return Limit(kind, state, alone, everything, nan, nan, nan, growth, moved)
 
 
-def dominant(V: ArrayLike) -> Array:
-    """An orthonormal basis, as rows, of the left eigenspace of the largest real part in V's spectrum.
-
-    >>> np.abs(dominant([[2.0, 1.0], [0.0, 1.0]])).round(4)
-    array([[0.7071, 0.7071]])
-    """
-    V = validate.array(V, "V", 2)
-    if V.shape[0] != V.shape[1] or not V.size:
-        raise ValueError(f"V must be square, got shape {V.shape}")
-    spectrum = np.linalg.eigvals(V)
-    top, size = spectrum.real.max(), max(float(np.abs(spectrum).max()), np.finfo(float).tiny)
-    for slack in SAME_EIGENVALUE:  # a defective matrix has its eigenvalues only to a few digits
-        _, vectors, count = schur(
-            V.T, output="real", sort=lambda re, im=0.0, edge=top - slack * size: re >= edge
-        )
-        if count:
-            break
-    return vectors[:, :count].T
-
-
-def hull_depth(points: ArrayLike) -> Array:
-    """How far each point lies inside the convex hull of all of them; 0 on its boundary.
-
-    Points that span less than the whole space are seen within the space they span.
-
-    >>> hull_depth([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0], [1.0, 1.0]]).round(6)
-    array([0., 0., 0., 1.])
-    """
-    p = validate.tokens(points, "points")
-    scale = float(np.abs(p).max()) or 1.0
-    centred = p / scale - (p / scale).mean(axis=0)
-    _, sizes, axes = np.linalg.svd(centred, full_matrices=False)
-    rank = int((sizes > 1e-9 * max(sizes.max(initial=0.0), 1e-300)).sum())
-    y = centred @ axes[:rank].T
-    if rank == 0:
-        return np.zeros(len(p))
-    if rank == 1:
-        return scale * np.minimum(y - y.min(), y.max() - y).ravel()
-    facets = ConvexHull(y).equations  # (facets, rank + 1): normal . y + offset <= 0 inside
-    return scale * np.maximum(-(y @ facets[:, :-1].T + facets[:, -1]).max(axis=1), 0.0)
-
-
-def support(states: ArrayLike, directions: ArrayLike) -> Array:
-    """The support function max_i <u, z_i> of the hull of every state (m, n, d), shape (m, q).
-
-    A hull that shrinks has support functions that never grow.
-
-    >>> support([[[1.0, 0.0], [0.0, 2.0]]], [[0.0, 1.0], [-1.0, 0.0]])
-    array([[2., 0.]])
-    """
-    s, u = validate.array(states, "states", 3), validate.tokens(directions, "directions")
-    if not s.size:
-        raise ValueError(f"states must hold at least one token, got shape {s.shape}")
-    if s.shape[2] != u.shape[1]:
-        raise ValueError(f"directions must have {s.shape[2]} columns, got shape {u.shape}")
-    return np.einsum("mnd,qd->mnq", s, u).max(axis=1)
-
-
 def leaders(P: ArrayLike, tol: float = 1e-6) -> NDArray[np.intp]:
     """For every row of an attention matrix the token that takes all of it, or -1.
+
+    On the line, softmax attention with V > 0 tends to a matrix in which all rows but one follow one
+    of two leaders :cite:p:`geshkovski2023`.
 
     >>> leaders([[1.0, 0.0], [0.5, 0.5]])
     array([ 0, -1])

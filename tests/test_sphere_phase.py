@@ -10,7 +10,8 @@ import pytest
 from scipy.integrate import solve_ivp
 from tolerances import ROOT_OF_VARIANCE, ROUNDING, STANDARD_ERRORS, STEPS_OF_DELTA
 
-from attnflow import phase, sphere
+from attnflow import errors, sphere
+from attnflow.sphere import phase
 
 
 def draws_of(n, d, realisations, seed):
@@ -100,7 +101,7 @@ def test_a_phase_diagram_says_what_it_is_of():
     assert diagram.times.tolist() == [0.0, 1.0]
     assert diagram.probability.shape == diagram.stderr.shape == (3, 2)
     assert (diagram.n, diagram.d, diagram.delta, diagram.realisations) == (4, 3, 0.05, 5)
-    assert diagram.steps >= 3 * 5
+    assert diagram.iterations >= 3 * 5
     assert diagram.probability.dtype == diagram.stderr.dtype == np.float64
 
 
@@ -149,11 +150,15 @@ def test_tokens_are_followed_in_few_dimensions_and_inner_products_in_many(n, d, 
     """In few, errors of inner products would add dimensions; in many, they cost less."""
     seen = []
 
-    def record(states, as_gram, beta, times, *rest):
-        seen.append((states, as_gram))
-        return np.zeros((len(states), len(times))), 1
+    def recorder(as_gram):
+        def record(states, beta, times, *rest):
+            seen.append((states, as_gram))
+            return np.zeros((len(states), len(times))), 1
 
-    monkeypatch.setattr("attnflow.gram.clustered", record)
+        return record
+
+    monkeypatch.setattr("attnflow.sphere.compiled.clustered_grams", recorder(True))
+    monkeypatch.setattr("attnflow.sphere.compiled.clustered_tokens", recorder(False))
     phase.phase_diagram(n, d, [1.0], [0.0, 1.0], realisations=3)
     ((states, as_gram),) = seen
     x = np.stack(draws_of(n, d, 3, 0))
@@ -172,7 +177,7 @@ def test_the_number_of_threads_does_not_matter(d, threads):
     one, several = (phase.phase_diagram(*given, threads=k) for k in (1, threads))
     assert (one.probability == several.probability).all()
     assert (one.stderr == several.stderr).all()
-    assert one.steps == several.steps
+    assert one.iterations == several.iterations
 
 
 def test_one_beta_does_not_know_of_the_others():
@@ -249,14 +254,15 @@ def test_the_cores_are_counted_where_affinity_is_unknown(monkeypatch):
 
 def test_without_numba_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.delitem(sys.modules, "attnflow.gram", raising=False)
-    with pytest.raises(ImportError, match=r"numba: pip install 'attnflow\[fast\]'"):
+    monkeypatch.delitem(sys.modules, "attnflow.sphere.compiled", raising=False)
+    said = r"a phase diagram needs numba, which is not installed: pip install 'attnflow\[fast\]'"
+    with pytest.raises(errors.MissingPackage, match=said):
         phase.phase_diagram(3, 2, [0.0], [0.0, 1.0])
 
 
 def test_without_numba_arguments_are_still_refused_first(monkeypatch):
     monkeypatch.setitem(sys.modules, "numba", None)
-    monkeypatch.delitem(sys.modules, "attnflow.gram", raising=False)
+    monkeypatch.delitem(sys.modules, "attnflow.sphere.compiled", raising=False)
     with pytest.raises(ValueError, match="n must be a whole number >= 2, got 1"):
         phase.phase_diagram(1, 2, [0.0], [0.0, 1.0])
 
@@ -264,7 +270,7 @@ def test_without_numba_arguments_are_still_refused_first(monkeypatch):
 def test_the_rest_of_the_sphere_does_not_need_numba():
     code = (
         "import sys; sys.modules['numba'] = None\n"
-        "from attnflow import sphere, flows, stored\n"
+        "from attnflow import sphere, flows\n"
         "print(round(sphere.hitting_time(0.0, 32, 1e-3), 6))"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from dask_programs import Farm, running
 
-from attnflow import phase
 from attnflow.book.cluster import connected
+from attnflow.sphere import phase
 
 #: 40 draws are two blocks of 16 and one of 8; d = 3 follows tokens, d = 6 inner products.
 DIMENSIONS = (3, 6)
@@ -24,7 +24,7 @@ DIMENSIONS = (3, 6)
 def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
     """Its workers use this very package, whose compiled code is kept beside it."""
     with running(tmp_path_factory.mktemp("dask")) as programs:
-        yield Farm(programs, PYTHONPATH=str(Path(phase.__file__).parents[1]))
+        yield Farm(programs, PYTHONPATH=str(Path(phase.__file__).parents[2]))
 
 
 def diagram(d: int, **more: Any) -> phase.PhaseDiagram:

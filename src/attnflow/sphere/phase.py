@@ -1,6 +1,6 @@
-r"""How likely two tokens are to have met by time t, over t and beta: the paper's Figure 3.
+r"""How likely two tokens are to have met by time t, over t and beta: a phase diagram.
 
-For n tokens drawn uniformly on the sphere of R^d, the probability that
+It is Figure 3 of :cite:t:`geshkovski2025`. For n tokens drawn uniformly on the sphere of R^d, the probability that
 :math:`\langle x_1(t), x_2(t)\rangle \ge 1-\delta` is estimated by the share of all pairs,
 averaged over draws (pairs are alike by symmetry). The same draws serve every beta.
 """
@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from attnflow import validate
+from attnflow.errors import MissingPackage
+from attnflow.sphere.tokens import uniform
 from attnflow.validate import Array
 
 #: The error of a step, in units of delta: what is compared is an inner product with 1 - delta.
@@ -29,7 +31,12 @@ MOST_TOKENS = 100_000
 
 
 class PhaseDiagram(NamedTuple):
-    """Probabilities over a grid, with their standard errors over the draws."""
+    """Probabilities over a grid, with their standard errors over the draws.
+
+    >>> found = phase_diagram(4, 3, betas=[0.0, 2.0], times=[0.0, 1.0, 2.0], realisations=2)
+    >>> found.probability.shape, found.realisations
+    ((2, 3), 2)
+    """
 
     betas: Array  #: (b,)
     times: Array  #: (m,)
@@ -39,7 +46,7 @@ class PhaseDiagram(NamedTuple):
     d: int
     delta: float
     realisations: int
-    steps: int  #: of the integrator, over all draws and betas
+    iterations: int  #: steps of the integrator, over all draws and betas
 
 
 class _Block(NamedTuple):
@@ -61,9 +68,13 @@ def phase_diagram(
     threads: int | None = None, executor: Executor | None = None,
     done: Callable[[int], object] = lambda draws: None,
 ) -> PhaseDiagram:  # fmt: skip
-    """The share of pairs with <x_i, x_j> >= 1 - delta at every beta and time, from time 0.
+    r"""The share of pairs that have met at every beta and time, from uniform tokens at time 0.
 
-    Draws are spread over `threads` (all cores unless given), or in blocks over an `executor`:
+    .. math:: p(t, \beta) = \frac{2}{n(n-1)} \sum_{i<j}
+        \mathbb P(\langle x_i(t), x_j(t)\rangle \ge 1-\delta)
+
+    by SA, or by USA if not `normalised`: Figure 3 of :cite:t:`geshkovski2025`. In d >= n dimensions
+    inner products are followed, in fewer the tokens. Draws are spread over `threads` (all cores unless given), or in blocks over an `executor`:
     processes, or a cluster. The answer does not depend on either. `done` is called with the number
     of trajectories finished.
 
@@ -99,8 +110,8 @@ def phase_diagram(
     mean = np.sum([p[0] for p in parts], axis=0) / realisations
     second = np.sum([p[1] for p in parts], axis=0) / realisations
     spread = np.sqrt(np.maximum(second - mean**2, 0.0) / (realisations - 1))
-    steps = sum(p[2] for p in parts)
-    return PhaseDiagram(b, t, mean, spread, n, d, delta, realisations, steps)
+    iterations = sum(p[2] for p in parts)
+    return PhaseDiagram(b, t, mean, spread, n, d, delta, realisations, iterations)
 
 
 def _spread(
@@ -123,34 +134,31 @@ def _shares(
     block: _Block, done: Callable[[int], object] = lambda draws: None
 ) -> tuple[Array, Array, int]:
     """Sums over the draws of a block of shares and of their squares, (b, m) each, and steps."""
-    clustered, rng = _compiled(), np.random.default_rng(block.seed)
-    gram = block.d >= block.n
-    states = (
-        grams(block.size, block.n, block.d, rng)
-        if gram
-        else np.stack([uniform(block.n, block.d, rng) for _ in range(block.size)])
-    )
+    (by_grams, by_tokens), rng = _compiled(), np.random.default_rng(block.seed)
+    if block.d >= block.n:
+        clustered, states = by_grams, grams(block.size, block.n, block.d, rng)
+    else:
+        starts = [uniform(block.n, block.d, rng) for _ in range(block.size)]
+        clustered, states = by_tokens, np.stack(starts)
     shape = len(block.betas), len(block.times)
     total, squares, steps = np.zeros(shape), np.zeros(shape), 0
     level, error = 1 - block.delta, STEP_ERROR * block.delta
     for row, beta in enumerate(block.betas):
-        shares, taken = clustered(
-            states, gram, float(beta), block.times, level, error, block.normalised
-        )
+        shares, taken = clustered(states, float(beta), block.times, level, error, block.normalised)
         total[row], squares[row] = shares.sum(axis=0), (shares**2).sum(axis=0)
         steps += taken
         done(block.size)
     return total, squares, steps
 
 
-def uniform(n: int, d: int, rng: np.random.Generator) -> Array:
-    """n tokens drawn from the uniform measure on the sphere of R^d, shape (n, d)."""
-    x = rng.normal(size=(validate.count(n, "n"), validate.count(d, "d", 2)))
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
-
-
 def grams(draws: int, n: int, d: int, rng: np.random.Generator) -> Array:
-    """Gram matrices (draws, n, n) of the tokens that :func:`uniform` would draw one by one."""
+    """Gram matrices (draws, n, n) of the tokens that `uniform` would draw one by one.
+
+    >>> one, two = (np.random.default_rng(0) for _ in range(2))
+    >>> x = uniform(3, 5, one)
+    >>> bool(np.allclose(grams(1, 3, 5, two)[0], x @ x.T))
+    True
+    """
     x = rng.normal(size=(draws, n, d))
     g = x @ x.transpose(0, 2, 1)
     norms = np.sqrt(np.einsum("rii->ri", g))
@@ -159,18 +167,21 @@ def grams(draws: int, n: int, d: int, rng: np.random.Generator) -> Array:
 
 
 def cores() -> int:
-    """The cores this process may use."""
+    """The cores this process may use.
+
+    >>> cores() >= 1
+    True
+    """
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         return os.cpu_count() or 1
 
 
-def _compiled() -> Callable[..., tuple[Array, int]]:
+def _compiled() -> tuple[Callable[..., tuple[Array, int]], Callable[..., tuple[Array, int]]]:
+    """The compiled loop for inner products and that for tokens, loaded here as they need numba."""
     try:
-        from attnflow.gram import clustered
+        from attnflow.sphere.compiled import clustered_grams, clustered_tokens
     except ImportError as error:
-        raise ImportError(
-            "phase diagrams are compiled by numba: pip install 'attnflow[fast]'"
-        ) from error
-    return clustered
+        raise MissingPackage.named("numba", "a phase diagram", "fast") from error
+    return clustered_grams, clustered_tokens
