@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from controls.cells import CELL
 
-from attnflow import attention, flows, sphere
+from attnflow import attention, flows
+from attnflow.sphere import energies, orthogonal, stacks, tokens
 from sabotage import sabotage
 
 
 def beta_is_halved(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere._layer
-    patch.setattr(sphere, "_layer", lambda beta, *rest: honest(beta / 2, *rest))
+    honest = tokens._layer
+    patch.setattr(tokens, "_layer", lambda beta, *rest: honest(beta / 2, *rest))
 
 
 def time_counts_steps(patch: pytest.MonkeyPatch) -> None:
@@ -25,6 +26,7 @@ def time_counts_steps(patch: pytest.MonkeyPatch) -> None:
         return honest(lambda t, x: velocity(t, x) / 100, x0, times, **options)
 
     patch.setattr(flows, "integrate", slow)
+    patch.setattr(stacks, "integrate", slow)
 
 
 def the_mask_comes_after_the_softmax(patch: pytest.MonkeyPatch) -> None:
@@ -58,28 +60,30 @@ def the_flow_runs_at_half_the_temperature(patch: pytest.MonkeyPatch) -> None:
 @sabotage("clustering.energy-rate")
 def the_weights_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     def unweighted(x: Any, beta: float, normalised: bool = True) -> float:
-        return float((sphere.velocity(x, beta, normalised) ** 2).sum(axis=1).mean())
+        return float((tokens.velocity(x, beta, normalised) ** 2).sum(axis=1).mean())
 
-    patch.setattr(sphere, "energy_rate", unweighted)
+    patch.setattr(energies, "energy_rate", unweighted)
 
 
 @sabotage("clustering.monotone")
 def the_energy_is_that_of_distances(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.energy
-    patch.setattr(sphere, "energy", lambda x, beta, V=None: 1 / honest(x, beta, V))
+    honest = energies.energy
+    patch.setattr(energies, "energy", lambda x, beta, V=None: 1 / honest(x, beta, V))
 
 
 @sabotage("clustering.gradient")
 def the_energy_loses_its_half(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.energy
-    patch.setattr(sphere, "energy", lambda x, beta, V=None: 2 * honest(x, beta, V))
+    honest = energies.energy
+    patch.setattr(energies, "energy", lambda x, beta, V=None: 2 * honest(x, beta, V))
 
 
 @sabotage("clustering.extremes")
 def the_sphere_has_a_dimension_too_few(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.uniform_energy
+    honest = energies.uniform_energy
     patch.setattr(
-        sphere, "uniform_energy", lambda beta, d: honest(beta, d - 1) if d > 2 else honest(beta, 2)
+        energies,
+        "uniform_energy",
+        lambda beta, d: honest(beta, d - 1) if d > 2 else honest(beta, 2),
     )
 
 
@@ -106,14 +110,14 @@ def the_start_is_at_half_the_temperature(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("clustering.merge-time")
 def only_one_cluster_is_thought_to_move(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.merge_time
-    patch.setattr(sphere, "merge_time", lambda *given: 2 * honest(*given))
+    honest = orthogonal.merge_time
+    patch.setattr(orthogonal, "merge_time", lambda *given: 2 * honest(*given))
 
 
 @sabotage("clustering.metastable")
 def the_barrier_is_half_as_high(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.merge_time
-    patch.setattr(sphere, "merge_time", lambda beta, *rest: honest(beta / 2, *rest))
+    honest = orthogonal.merge_time
+    patch.setattr(orthogonal, "merge_time", lambda beta, *rest: honest(beta / 2, *rest))
 
 
 @sabotage("clustering.decoder-clock")
@@ -138,5 +142,5 @@ def decoders_get_a_hundredth_of_their_time(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("clustering.encoder-decoder", since=CELL)
 def starts_have_positive_coordinates(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.uniform
-    patch.setattr(sphere, "uniform", lambda n, d, rng: np.abs(honest(n, d, rng)))
+    honest = tokens.uniform
+    patch.setattr(tokens, "uniform", lambda n, d, rng: np.abs(honest(n, d, rng)))
