@@ -9,6 +9,7 @@ from tolerances import EXPONENTIAL, FLOW, LARGE_SCORES, ROUNDING
 from attnflow import flows
 from attnflow.attention import (
     L2Attention,
+    MultiHead,
     SinkhornAttention,
     SoftmaxAttention,
     UnnormalisedAttention,
@@ -26,11 +27,7 @@ class FastLayer:
     """A layer whose method is "fast"; `direct` counts the rows that were summed directly."""
 
     def __init__(self, attention, tol=1e-8):
-        options = {"eps": attention.eps} if hasattr(attention, "eps") else {}
-        self.layer = type(attention)(
-            attention.Q, attention.K, attention.V, attention.causal,
-            method="fast", tol=tol, **options,
-        )  # fmt: skip
+        self.layer = attention.using("fast", tol)
         self.direct = 0
 
     def velocity(self, x, weights=None):
@@ -340,6 +337,9 @@ def test_other_kinds_and_masked_layers_are_refused():
     for kind in (SoftmaxAttention, L2Attention, SinkhornAttention):
         with pytest.raises(ValueError, match="a causal layer has no fast method"):
             kind(J, J, J, causal=True, method="fast")
+    both = MultiHead([SoftmaxAttention(J, J, J), L2Attention(J, J, J)])
+    assert [head.method for head in both.using("fast").heads] == ["fast", "fast"]
+    assert [head.method for head in both.heads] == ["auto", "auto"]
     with pytest.raises(ValueError, match="method must be one of auto, dense, fast, got 'quick'"):
         SoftmaxAttention(J, J, J, method="quick")
 
@@ -407,20 +407,14 @@ def test_many_tokens_find_the_fast_path_by_themselves_and_few_do_not(kind, monke
     x = cloud(6000, 2)
     got = attention.velocity(x)
     assert used
-    dense = type(attention)(
-        attention.Q, attention.K, attention.V, method="dense",
-        **({"eps": attention.eps, "tol": 1e-11} if kind == "sinkhorn" else {}),
-    )  # fmt: skip
+    dense = attention.using("dense", 1e-11)
     assert np.abs(got[:5] - dense.field(x[:5], x)).max() <= 1e-8 * np.abs(x @ attention.V.T).max()
 
 
 @ALL_KINDS
 def test_no_matrix_of_all_pairs_is_built_for_many_tokens(kind):
     """100,000 tokens in the plane: all pairs would be 80 GB."""
-    attention = layer(kind, 2, 3)
-    attention = type(attention)(
-        attention.Q, attention.K, attention.V, **({"eps": 0.7} if kind == "sinkhorn" else {})
-    )
+    attention = layer(kind, 2, 3).using("auto")
     tracemalloc.start()
     try:
         assert np.isfinite(attention.velocity(cloud(100_000, 2))).all()

@@ -47,7 +47,7 @@ class _RowNormalised(Attention):
         scores = self.as_gaussian(x)
         if self.method == "auto" and not fast.worthwhile(scores, self.tol, len(self.V)):
             return None
-        return fast.averages(scores, w, self._sent(x), self.tol).values
+        return fast.averages(scores, w, x @ self.V.T, self.tol).values
 
 
 class SoftmaxAttention(_RowNormalised):
@@ -136,11 +136,15 @@ class SinkhornAttention(Attention):
         tol: float = 1e-9,
         method: str = "auto",
     ) -> None:
-        super().__init__(Q, K, V, causal, method=method, tol=tol)
+        super().__init__(Q, K, V, causal, tol=tol)
         self.eps = validate.positive(eps, "eps")
         with np.errstate(over="ignore", invalid="ignore"):
             self.root = semidefinite_root(representable(self.Q.T @ self.K, "entries of Q^T K"))
-        if self.root is None and method == "fast":
+        self._choose(method, tol)
+
+    def _choose(self, method: str, tol: float) -> None:
+        super()._choose(method, tol)
+        if method == "fast" and self.root is None:
             raise ValueError(
                 "fast Sinkhorn attention needs Q^T K symmetric positive semi-definite, "
                 "got another: use method='auto'"
@@ -159,7 +163,7 @@ class SinkhornAttention(Attention):
         if self.root is None:
             return None
         y = x @ split(self.Q.T @ self.K)[0].T
-        return fast.balanced(y, self.eps, w, self._sent(x), self.tol).values
+        return fast.balanced(y, self.eps, w, x @ self.V.T, self.tol).values
 
 
 def _log(w: Array) -> Array:

@@ -9,7 +9,8 @@ a layer of one head whose W is the identity.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,6 +54,10 @@ class Layer:
             sent = [part @ W.T for part, W in zip(parts, self.W, strict=True)]
             return representable(np.sum(sent, axis=0), "velocities")
 
+    def using(self, method: str, tol: float = 1e-9) -> Self:
+        """The same layer by another method, "dense", "fast" or "auto", to a relative error `tol`."""
+        raise NotImplementedError
+
     def matrix(self, x: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """P, shape (n, n), or (heads, n, n) for several: how every token averages the others."""
         return self.stacked([head._matrix(*head._measure(x, weights)) for head in self.heads])
@@ -93,10 +98,8 @@ class Attention(Layer):
             raise ValueError(
                 f"V must have {self.Q.shape[1]} columns as Q has, got shape {self.V.shape}"
             )
-        self.method = validate.choice(method, "method", METHODS)
-        if causal and method == "fast":
-            raise ValueError("a causal layer has no fast method, got method='fast'")
-        self.causal, self.tol = causal, validate.positive(tol, "tol")
+        self.causal, self.method, self.tol = causal, "auto", tol
+        self._choose(method, tol)
 
     @property
     def heads(self) -> tuple[Attention, ...]:  # type: ignore[override]
@@ -107,6 +110,19 @@ class Attention(Layer):
     def W(self) -> tuple[Array, ...]:
         """The identity."""
         return (np.eye(len(self.V)),)
+
+    def using(self, method: str, tol: float = 1e-9) -> Self:
+        out = copy(self)
+        out._choose(method, tol)
+        return out
+
+    def _choose(self, method: str, tol: float) -> None:
+        self.method, self.tol = (
+            validate.choice(method, "method", METHODS),
+            validate.positive(tol, "tol"),
+        )
+        if self.causal and method == "fast":
+            raise ValueError("a causal layer has no fast method, got method='fast'")
 
     def stacked(self, matrices: Sequence[Array]) -> Array:
         return matrices[0]
@@ -146,7 +162,7 @@ class Attention(Layer):
 
     def _velocity(self, x: Array, w: Array) -> Array:
         if self.causal:
-            return self._matrix(x, w) @ self._sent(x)
+            return self._send(self._matrix(x, w), x)
         if self.method == "fast" or (self.method == "auto" and len(x) >= FEWEST_FAST):
             found = self.fast_velocity(x, w)
             if found is not None:
@@ -163,15 +179,15 @@ class Attention(Layer):
 
     def _averages(self, z: Array, x: Array, w: Array) -> Array:
         """P x V^T, a block of rows at a time: P is never held whole where it is large."""
-        rows, sent = self.against(x, w), self._sent(x)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if len(z) * len(x) <= BLOCK_ENTRIES:
-                return rows(z) @ sent
-            return np.concatenate([rows(z[block]) @ sent for block in blocks(len(z), len(x))])
+        rows = self.against(x, w)
+        if len(z) * len(x) <= BLOCK_ENTRIES:
+            return self._send(rows(z), x)
+        return np.concatenate([self._send(rows(z[at]), x) for at in blocks(len(z), len(x))])
 
-    def _sent(self, x: Array) -> Array:
+    def _send(self, P: Array, x: Array) -> Array:
+        """P x V^T."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return x @ self.V.T
+            return P @ (x @ self.V.T)
 
     def _causal_rows(self, x: Array, w: Array) -> Array:
         """Row i of the layer applied to the first i tokens alone; the definition, O(n) layers."""
@@ -238,6 +254,11 @@ class MultiHead(Layer):
     def causal(self) -> bool:
         """Whether some head has a mask."""
         return any(head.causal for head in self.heads)
+
+    def using(self, method: str, tol: float = 1e-9) -> Self:
+        out = copy(self)
+        out.heads = tuple(head.using(method, tol) for head in self.heads)
+        return out
 
     def stacked(self, matrices: Sequence[Array]) -> Array:
         return np.stack(matrices)
