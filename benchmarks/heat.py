@@ -44,7 +44,7 @@ def flow(n: int, layers: int, eps: float) -> dict[str, Any]:
         bridge = self_bridge(x, eps)
         x = 2 * x - bridge.barycentric()
         seconds.append(time.perf_counter() - start)
-        sweeps += bridge.n_iter
+        sweeps += bridge.iterations
     exact = first + x.shape[1] * eps * layers
     return {
         "n": n,
