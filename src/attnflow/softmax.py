@@ -21,7 +21,7 @@ def hide_future(scores: Floats) -> Floats:
     array([[  0., -inf],
            [  0.,   0.]])
     """
-    scores[..., np.triu(np.ones(scores.shape[-2:], dtype=bool), 1)] = -np.inf
+    np.copyto(scores, -np.inf, where=~np.tri(*scores.shape[-2:], dtype=np.bool_))
     return scores
 
 

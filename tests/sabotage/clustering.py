@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from controls.cells import CELL
 
-from attnflow import attention, flows
+from attnflow import flows
+from attnflow.attention import kinds
 from attnflow.sphere import energies, orthogonal, stacks, tokens
 from sabotage import sabotage
 
@@ -31,7 +32,7 @@ def time_counts_steps(patch: pytest.MonkeyPatch) -> None:
 
 def the_mask_comes_after_the_softmax(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        attention._RowNormalised, "_causal_rows", lambda self, x, w: np.tril(self.rows(x, x, w))
+        kinds._RowNormalised, "_causal_rows", lambda self, x, w: np.tril(self.rows(x, x, w))
     )
 
 
@@ -46,7 +47,7 @@ def layers_step_a_tenth_too_short(patch: pytest.MonkeyPatch) -> None:
 @sabotage("clustering.log-gradient")
 def softmax_over_columns(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        attention,
+        kinds,
         "softmax_rows",
         lambda logits: np.exp(logits - np.logaddexp.reduce(logits, axis=0, keepdims=True)),
     )
@@ -94,13 +95,16 @@ def encoders_get_a_hundredth_of_their_time(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("clustering.exponential")
 def a_token_does_not_see_itself(patch: pytest.MonkeyPatch) -> None:
-    def others(self: Any, z: Any, x: Any, w: Any) -> Any:
-        scores = self.scores(z, x)
-        if len(z) == len(x):
-            np.fill_diagonal(scores, -np.inf)
-        return attention.softmax_rows(scores)
+    def against(self: Any, x: Any, w: Any) -> Any:
+        def others(z: Any) -> Any:
+            scores = self.scores(z, x)
+            if len(z) == len(x):
+                np.fill_diagonal(scores, -np.inf)
+            return kinds.softmax_rows(scores)
 
-    patch.setattr(attention._RowNormalised, "rows", others)
+        return others
+
+    patch.setattr(kinds._RowNormalised, "against", against)
 
 
 @sabotage("clustering.slow-start", since=CELL)
@@ -122,7 +126,7 @@ def the_barrier_is_half_as_high(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("clustering.decoder-clock")
 def the_mask_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(attention._RowNormalised, "_causal_rows", lambda self, x, w: self.rows(x, x, w))
+    patch.setattr(kinds._RowNormalised, "_causal_rows", lambda self, x, w: self.rows(x, x, w))
 
 
 @sabotage("clustering.queue")

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from controls.cells import CELL
 
-from attnflow import attention, flows, transport
+from attnflow import attention, flows, softmax
+from attnflow.attention import kinds
 from attnflow.geometry import hull, limits, rescaled, value
 from sabotage import sabotage
 
@@ -26,7 +27,7 @@ def the_support_takes_the_nearest_token(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("limit_geometry.apart")
 def softmax_over_the_wrong_axis(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(attention, "softmax_rows", lambda logits: transport.softmax_rows(logits.T).T)
+    patch.setattr(kinds, "softmax_rows", lambda logits: softmax.softmax_rows(logits.T).T)
 
 
 @sabotage("limit_geometry.polytope")
@@ -76,12 +77,12 @@ def tokens_of_constant_size_count_as_growing(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("limit_geometry.frozen-rate", since=CELL)
 def distances_enter_without_the_square(patch: pytest.MonkeyPatch) -> None:
-    honest = attention.squared_distances
+    honest = kinds.squared_distances
 
     def lengths(x: Any, y: Any, scale: float = 1.0) -> Any:
         return np.sqrt(honest(x, y, 1.0)) / scale
 
-    patch.setattr(attention, "squared_distances", lengths)
+    patch.setattr(kinds, "squared_distances", lengths)
 
 
 @sabotage("limit_geometry.frozen-bound")

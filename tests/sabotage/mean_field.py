@@ -11,6 +11,7 @@ from scipy.integrate import quad
 from scipy.special import roots_hermite
 
 from attnflow import attention, covflow, validate
+from attnflow.attention import kinds
 from attnflow.meanfield import bounds, distances, masked, measures
 from sabotage import sabotage
 
@@ -114,7 +115,7 @@ def the_mask_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 @sabotage("mean_field.path")
 def the_mask_comes_after_the_softmax(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        attention._RowNormalised, "_causal_rows", lambda self, x, w: np.tril(self.rows(x, x, w))
+        kinds._RowNormalised, "_causal_rows", lambda self, x, w: np.tril(self.rows(x, x, w))
     )
 
 

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 
 from attnflow import validate
-from attnflow.attention import Attention, MultiHead
+from attnflow.attention import Layer
 from attnflow.flows import Flow
 from attnflow.geometry.hull import hull_depth
 from attnflow.geometry.value import dominant, layer_value
@@ -69,7 +69,7 @@ class Limit(NamedTuple):
         return self.between / max(self.within, np.finfo(float).tiny)
 
 
-def limit(attention: Attention | MultiHead, z: ArrayLike | Flow, *, tol: float = 1e-3) -> Limit:
+def limit(attention: Layer, z: ArrayLike | Flow, *, tol: float = 1e-3) -> Limit:
     """Decide what rescaled tokens tend to, from their last state or from a whole flow.
 
     A state alone can show a point, a polytope, hyperplanes or a polytope times a subspace;

@@ -23,9 +23,9 @@ from scipy.linalg import expm
 from scipy.sparse.csgraph import connected_components
 
 from attnflow import validate
-from attnflow.attention import Attention, L2Attention, MultiHead, SoftmaxAttention
+from attnflow.attention import Attention, L2Attention, Layer, SoftmaxAttention
 from attnflow.flows import Flow, integrate
-from attnflow.geometry.value import head_maps, layer_value
+from attnflow.geometry.value import layer_value
 from attnflow.kernels import squared_distances
 from attnflow.softmax import exponentials, hide_future
 from attnflow.validate import Array
@@ -37,7 +37,7 @@ FIRST_LOOK, LOOK = 20.0, 8.0
 
 
 def rescaled_flow(
-    attention: Attention | MultiHead, z0: ArrayLike, times: ArrayLike, *, rtol: float = 1e-8,
+    attention: Layer, z0: ArrayLike, times: ArrayLike, *, rtol: float = 1e-8,
     weights: ArrayLike | None = None,
 ) -> Flow:  # fmt: skip
     r"""Rescaled tokens z = exp(-tV) x at increasing times; x follows dx/dt = Gamma(x).
@@ -55,7 +55,8 @@ def rescaled_flow(
     z = validate.tokens(z0, "z0")
     t = validate.times(times, start=0.0)
     V = layer_value(attention, z.shape[1])
-    heads = [(_Grouped(head, len(z), weights), M) for head, M in head_maps(attention)]
+    parts = zip(attention.heads, attention.W, strict=True)
+    heads = [(_Grouped(head, len(z), weights), W @ head.V) for head, W in parts]
     several = len(heads) > 1
 
     def velocity(time: float, y: Array) -> Array:
@@ -141,7 +142,7 @@ class _Grouped:
 
     def _between(self, x: Array) -> Array:
         """What every row gives to every group, up to a factor of the row."""
-        share, _ = exponentials(self._logits(x))
+        share, _, _ = exponentials(self._logits(x))
         return share @ (self.groups[:, None] == np.arange(self.groups.max() + 1))
 
     def _logits(self, x: Array) -> Array:

@@ -11,35 +11,28 @@ from numpy.typing import ArrayLike
 from scipy.linalg import schur
 
 from attnflow import validate
-from attnflow.attention import Attention, MultiHead
+from attnflow.attention import Layer
 from attnflow.validate import Array
 
 #: Eigenvalues this close, relative to the spectral radius, are one; wider if there is none so close.
 SAME_EIGENVALUE = (1e-8, 1e-6, 1e-4, 1e-2)
 
 
-def layer_value(attention: Attention | MultiHead, d: int) -> Array:
-    r"""V of a layer, shape (d, d): that of its head, or :math:`\sum_h W_h V_h`.
+def layer_value(attention: Layer, d: int) -> Array:
+    r"""V of a layer that can carry tokens in d dimensions on, :math:`\sum_h W_h V_h`, shape (d, d).
 
-    >>> from attnflow.attention import SoftmaxAttention
+    >>> from attnflow.attention import MultiHead, SoftmaxAttention
     >>> I = np.eye(2)
     >>> head = SoftmaxAttention(I, I, 3 * I)
     >>> layer_value(MultiHead([head, head], W=[I, -2 * I]), 2)
     array([[-3.,  0.],
            [ 0., -3.]])
     """
-    V = np.sum([M for _, M in head_maps(attention)], axis=0)
+    validate.instance(attention, "attention", Layer)
+    V = attention.value
     if V.shape != (d, d):
         raise ValueError(f"V must be square, {d} rows and columns, got shape {V.shape}")
     return V
-
-
-def head_maps(attention: Attention | MultiHead) -> list[tuple[Attention, Array]]:
-    """The heads of a layer, each with W_h V_h."""
-    validate.instance(attention, "attention", (Attention, MultiHead))
-    if not isinstance(attention, MultiHead):  # until every attention has heads
-        return [(attention, attention.V)]
-    return [(head, w @ head.V) for head, w in zip(attention.heads, attention.W, strict=True)]
 
 
 def dominant(V: ArrayLike) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from attnflow import validate
-from attnflow.attention import Attention, MultiHead
+from attnflow.attention import Attention, Layer
 from attnflow.validate import Array
 
 
@@ -31,19 +31,18 @@ class MaskedMeanField:
     array([1., 3., 3.])
     """
 
-    def __init__(self, attention: Attention | MultiHead, positions: ArrayLike) -> None:
+    def __init__(self, attention: Layer, positions: ArrayLike) -> None:
         s = validate.array(positions, "positions", 1)
         if not len(s) or s.min() < 0 or s.max() > 1:
             raise ValueError(
                 f"positions must lie in [0, 1], got {s.min(initial=0)} to {s.max(initial=0)}"
             )
-        self.attention, self.positions = attention, s
-        self.heads, self.W = _heads(attention)
-        if any(head.causal for head in self.heads):
+        if any(head.causal for head in attention.heads):
             raise ValueError(
                 "attention must not be causal, since the mask comes from the positions; "
                 "got a causal layer"
             )
+        self.attention, self.positions = attention, s
 
     def matrix(self, x: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """P of every head, shape (n, n), or (heads, n, n) for a layer of several.
@@ -54,30 +53,26 @@ class MaskedMeanField:
         array([[1. , 0. ],
                [0.5, 0.5]])
         """
-        P = self._matrices(x, weights)
-        return P if isinstance(self.attention, MultiHead) else P[0]
+        return self.attention.stacked(self._matrices(validate.tokens(x), weights))
 
     def velocity(self, x: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Gamma(s_i, x_i), shape (n, p); the velocity of the position is 0."""
         x = validate.tokens(x)
-        parts = zip(self._matrices(x, weights), self.heads, self.W, strict=True)
+        P = self._matrices(x, weights)
         with np.errstate(over="ignore", invalid="ignore"):
-            out = np.sum([P @ (x @ head.V.T) @ w.T for P, head, w in parts], axis=0)
-        if not np.isfinite(out).all():
-            raise ValueError("velocities must be finite; these tokens or matrices are too large")
-        return out
+            parts = [p @ (x @ head.V.T) for p, head in zip(P, self.attention.heads, strict=True)]
+        return self.attention.combined(parts)
 
-    def _matrices(self, x: ArrayLike, weights: ArrayLike | None) -> Array:
-        """P of all heads, shape (heads, n, n)."""
-        x = validate.tokens(x)
+    def _matrices(self, x: Array, weights: ArrayLike | None) -> list[Array]:
+        """P of every head, shape (n, n) each."""
         if len(x) != len(self.positions):
             raise ValueError(
                 f"x must have one token per position, {len(self.positions)}, got {len(x)}"
             )
-        if x.shape[1] != self.heads[0].Q.shape[1]:
-            raise ValueError(f"x must have {self.heads[0].Q.shape[1]} columns, got shape {x.shape}")
+        if x.shape[1] != self.attention.dimension:
+            raise ValueError(f"x must have {self.attention.dimension} columns, got shape {x.shape}")
         w = validate.weights(weights, len(x))
-        return np.stack([self._rows(head, x, w) for head in self.heads])
+        return [self._rows(head, x, w) for head in self.attention.heads]
 
     def _rows(self, head: Attention, x: Array, w: Array) -> Array:
         out = np.zeros((len(x), len(x)))
@@ -88,10 +83,3 @@ class MaskedMeanField:
                 raise ValueError(f"the points up to position {s:g} must carry mass, got 0")
             out[np.ix_(here, seen)] = head.rows(x[here], x[seen], w[seen] / mass)
         return out
-
-
-def _heads(attention: Attention | MultiHead) -> tuple[tuple[Attention, ...], tuple[Array, ...]]:
-    """The heads of a layer and the matrices that map their outputs."""
-    if isinstance(attention, MultiHead):  # until every attention has heads
-        return attention.heads, attention.W
-    return (attention,), (np.eye(len(attention.V)),)
