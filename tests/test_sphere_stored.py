@@ -8,6 +8,7 @@ import pytest
 from tolerances import ROUNDING, SINGLE, STANDARD_ERRORS
 
 from attnflow import sphere
+from attnflow.book.chapters import Project, recipe
 from attnflow.sphere import stored
 from attnflow.sphere.phase import PhaseDiagram
 
@@ -249,3 +250,11 @@ def test_the_stored_run_agrees_with_a_smaller_one(shipped, d):
     # a small run in which all draws agree has no spread: 5/32 is then the rule of three, and more
     slack = STANDARD_ERRORS * errors + np.where(small.stderr == 0, 5 / 32, 0)
     assert (np.abs(small.probability - stored_values) <= slack).all()
+
+
+def test_the_stored_run_counts_among_what_its_chapter_depends_on():
+    """The file lies where the recipe of a chapter looks: in `data/` beside the module that names it."""
+    project = Project(Path(stored.__file__).parents[3])
+    found = recipe(project, "phase_diagram")
+    assert found.files["attnflow/sphere/data/figure3.npz"].is_file()
+    assert "figure3.npz" in found.basis["data"]

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from attnflow import validate
 from attnflow.flows import integrate
-from attnflow.softmax import hide_future, softmax_rows
+from attnflow.softmax import exponentials, hide_future
 from attnflow.sphere.tokens import tangent, unit
 from attnflow.validate import Array
 
@@ -89,9 +89,11 @@ def cluster_times(
 
 def _velocities(x: Array, beta: float, causal: bool) -> Array:
     scores = beta * (x @ x.swapaxes(-1, -2))  # (starts, n, n)
+    scores = scores.swapaxes(-1, -2)  # symmetric: sums over short rows are faster down columns
     if causal:
         hide_future(scores)
-    return tangent(x, softmax_rows(scores) @ x)
+    weights, total, _ = exponentials(scores)
+    return tangent(x, weights @ x / total)
 
 
 def _meetings(t: Array, x: Array, delta: float) -> Array:

@@ -75,12 +75,12 @@ def uniform(n: int, d: int, rng: np.random.Generator) -> Array:
 
 def unit(x: Array) -> Array:
     """Every token divided by its norm, shape (..., d)."""
-    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+    return x / np.sqrt(np.vecdot(x, x))[..., None]
 
 
 def tangent(x: Array, v: Array) -> Array:
     """P_x v, the part of v that is orthogonal to x, token by token, shape (..., d)."""
-    return v - (x * v).sum(axis=-1, keepdims=True) * x
+    return v - np.vecdot(x, v)[..., None] * x
 
 
 def unit_tokens(x: ArrayLike) -> Array:
