@@ -69,7 +69,7 @@ def test_attention_weights_are_exponentials_over_their_sum(beta, n):
     squarings = max(0, math.ceil(math.log2(8 * beta))) if beta else 0
     want = np.exp(beta * (g - 1))
     want /= want.sum(axis=1, keepdims=True)
-    compiled.weigh(g, beta, True)
+    compiled._weigh(g, beta, True)
     # the sum errs as much as the exponential; rounding of squares doubles with every squaring
     bound = 2 * (TAYLOR + ROUNDING) * 2**squarings
     assert np.abs(g.sum(axis=1) - 1).max() <= ROUNDING
@@ -84,7 +84,7 @@ def test_unnormalised_weights_are_exponentials_over_the_number_of_tokens(beta):
     squarings = max(0, math.ceil(math.log2(8 * beta))) if beta else 0
     want = np.exp(beta * g) / n
     relative = np.where(beta * (g - 1) > -700, 1.0, np.inf)  # below, exp(beta(g-1)) is no number
-    compiled.weigh(g, beta, False)
+    compiled._weigh(g, beta, False)
     bound = (TAYLOR + ROUNDING) * 2**squarings
     assert (np.abs(g - want) <= bound * want * relative).all()
 
@@ -92,10 +92,10 @@ def test_unnormalised_weights_are_exponentials_over_the_number_of_tokens(beta):
 @pytest.mark.parametrize("n", [2, 3, 5, 8])
 def test_inner_products_come_from_either_state(n):
     x, g = ball(n, 3), np.full((n, n), np.nan)
-    compiled.products(x, False, g)
+    compiled._products(x, False, g)
     assert np.abs(g - x @ x.T).max() <= ROUNDING
     other = np.full((n, n), np.nan)
-    compiled.products(x @ x.T, True, other)
+    compiled._products(x @ x.T, True, other)
     assert (other == x @ x.T).all()
 
 
@@ -104,16 +104,16 @@ def test_inner_products_come_from_either_state(n):
 def test_the_share_counts_every_pair_once(n, seed, level):
     g = ball(n, 3, seed)
     g = g @ g.T
-    found, lowest = compiled.count(g, level)
+    found, lowest = compiled._count(g, level)
     assert abs(found - share(g, level)) <= ROUNDING
     assert lowest == min(g[i, j] for i in range(n) for j in range(i))
 
 
 def test_a_pair_at_the_level_counts():
     g = np.array([[1.0, 0.5, 0.4], [0.5, 1.0, 0.6], [0.4, 0.6, 1.0]])
-    assert abs(compiled.count(g, 0.5)[0] - 2 / 3) <= ROUNDING
-    assert compiled.count(g, 0.4)[0] == 1
-    assert compiled.count(g, 0.61)[0] == 0
+    assert abs(compiled._count(g, 0.5)[0] - 2 / 3) <= ROUNDING
+    assert compiled._count(g, 0.4)[0] == 1
+    assert compiled._count(g, 0.61)[0] == 0
 
 
 # derivatives
@@ -124,7 +124,7 @@ def test_a_pair_at_the_level_counts():
 @pytest.mark.parametrize(("n", "d"), [(2, 2), (4, 3), (5, 7), (7, 4)])
 def test_the_derivative_of_tokens_is_the_definition(n, d, beta, normalised):
     x, room, out = ball(n, d), np.empty((n, n)), np.full((n, d), np.nan)
-    compiled.token_derivative(x, beta, normalised, room, out)
+    compiled._token_derivative(x, beta, normalised, room, out)
     size = 1.0 if normalised else math.exp(beta)
     assert np.abs(out - tokens_field(x, beta, normalised)).max() <= EXPONENTIAL * size
 
@@ -139,7 +139,7 @@ def test_the_derivative_of_g_is_the_difference_of_inner_products(n, d, beta, nor
     ahead, behind = ((y := x + s * v) / np.linalg.norm(y, axis=1, keepdims=True) for s in (h, -h))
     want = size * (ahead @ ahead.T - behind @ behind.T) / (2 * h)
     room, out = np.empty((n, n)), np.full((n, n), np.nan)
-    compiled.gram_derivative(x @ x.T, beta, normalised, room, out)
+    compiled._gram_derivative(x @ x.T, beta, normalised, room, out)
     assert np.abs(out - want).max() <= FIRST_DIFFERENCE * max(size, 1.0)
     assert (np.diag(out) == 0).all()
     assert (out == out.T).all()
@@ -152,16 +152,16 @@ def one_step(x, h, as_gram, beta, normalised=True):
     y = state(x, as_gram)
     n, m = y.shape
     k, room, new, rest = np.empty((7, n, m)), np.empty((n, n)), np.empty((n, m)), np.empty((n, m))
-    compiled.derivative(y, as_gram, beta, normalised, room, k[0])
-    error = compiled.advance(y, h, as_gram, beta, normalised, room, k, new, rest)
+    compiled._derivative(y, as_gram, beta, normalised, room, k[0])
+    error = compiled._advance(y, h, as_gram, beta, normalised, room, k, new, rest)
     return y, k, new, error
 
 
 def inside_step(y, k, new, h, s):
     """The state at the fraction s of the step."""
     extra, mid = np.zeros_like(y), np.empty_like(y)
-    compiled.combine(compiled._DENSE, k.reshape(7, -1), h, 7, extra.ravel())
-    compiled.between(y, new, k, h, s, extra, mid)
+    compiled._combine(compiled._DENSE, k.reshape(7, -1), h, 7, extra.ravel())
+    compiled._between(y, new, k, h, s, extra, mid)
     return mid
 
 
@@ -199,7 +199,7 @@ def test_the_continuation_begins_and_ends_with_the_step(as_gram):
 def test_the_last_stage_is_the_derivative_at_the_end(as_gram, normalised):
     _, k, new, _ = one_step(ball(5, 3), 0.1, as_gram, 2.0, normalised)
     out, room = np.empty_like(new), np.empty((5, 5))
-    compiled.derivative(new, as_gram, 2.0, normalised, room, out)
+    compiled._derivative(new, as_gram, 2.0, normalised, room, out)
     assert np.abs(out - k[6]).max() <= EXPONENTIAL * 10
 
 

@@ -93,7 +93,7 @@ def _checked(found: tuple[Array, int, int], beta: float) -> tuple[Array, int]:
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def weigh(g: Array, beta: float, normalised: bool) -> None:
+def _weigh(g: Array, beta: float, normalised: bool) -> None:
     """Overwrite inner products by attention: rows of exp(beta g) over their sums, or over n.
 
     exp(u) is the 2^s-th power of a Taylor polynomial at u / 2^s in [-1/4, 0]: plain sums and
@@ -132,7 +132,7 @@ def weigh(g: Array, beta: float, normalised: bool) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def inner(x: Array, g: Array) -> None:
+def _inner(x: Array, g: Array) -> None:
     """The inner products of tokens (n, d) into g (n, n)."""
     n, d = x.shape
     for i in range(n):
@@ -145,11 +145,11 @@ def inner(x: Array, g: Array) -> None:
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def gram_derivative(G: Array, beta: float, normalised: bool, room: Array, out: Array) -> None:
+def _gram_derivative(G: Array, beta: float, normalised: bool, room: Array, out: Array) -> None:
     """dG/dt into `out`; `room` is an (n, n) matrix."""
     n = len(G)
     room[:] = G
-    weigh(room, beta, normalised)
+    _weigh(room, beta, normalised)
     np.dot(room, G, out)
     for i in range(n):
         for j in range(i):
@@ -160,11 +160,11 @@ def gram_derivative(G: Array, beta: float, normalised: bool, room: Array, out: A
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def token_derivative(x: Array, beta: float, normalised: bool, room: Array, out: Array) -> None:
+def _token_derivative(x: Array, beta: float, normalised: bool, room: Array, out: Array) -> None:
     """dx/dt into `out`; `room` is an (n, n) matrix."""
     n, d = x.shape
-    inner(x, room)
-    weigh(room, beta, normalised)
+    _inner(x, room)
+    _weigh(room, beta, normalised)
     np.dot(room, x, out)
     for i in range(n):
         radial = 0.0
@@ -175,27 +175,27 @@ def token_derivative(x: Array, beta: float, normalised: bool, room: Array, out: 
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def products(y: Array, gram: bool, g: Array) -> None:
+def _products(y: Array, gram: bool, g: Array) -> None:
     """The inner products of a state, which is G itself or the tokens."""
     if gram:
         g[:] = y
     else:
-        inner(y, g)
+        _inner(y, g)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def derivative(
+def _derivative(
     y: Array, gram: bool, beta: float, normalised: bool, room: Array, out: Array
 ) -> None:
     """dy/dt of a state, which is G or the tokens."""
     if gram:
-        gram_derivative(y, beta, normalised, room, out)
+        _gram_derivative(y, beta, normalised, room, out)
     else:
-        token_derivative(y, beta, normalised, room, out)
+        _token_derivative(y, beta, normalised, room, out)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def combine(weights: Array, k: Array, h: float, stages: int, out: Array) -> None:
+def _combine(weights: Array, k: Array, h: float, stages: int, out: Array) -> None:
     """Add h sum_s weights[s] k[s] to `out`, both flat."""
     for s in range(stages):
         scale = h * weights[s]
@@ -206,7 +206,7 @@ def combine(weights: Array, k: Array, h: float, stages: int, out: Array) -> None
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def advance(
+def _advance(
     y: Array, h: float, gram: bool, beta: float, normalised: bool, room: Array, k: Array,
     new: Array, rest: Array,
 ) -> float:  # fmt: skip
@@ -214,10 +214,10 @@ def advance(
     flat, stages, gap = new.ravel(), k.reshape(7, -1), rest.ravel()
     for stage in range(6):
         new[:] = y
-        combine(_A[stage], stages, h, stage + 1, flat)
-        derivative(new, gram, beta, normalised, room, k[stage + 1])
+        _combine(_A[stage], stages, h, stage + 1, flat)
+        _derivative(new, gram, beta, normalised, room, k[stage + 1])
     gap[:] = 0.0
-    combine(_ERROR, stages, h, 7, gap)
+    _combine(_ERROR, stages, h, 7, gap)
     worst, total = 0.0, 0.0
     for q in range(len(gap)):
         worst = max(worst, abs(gap[q]))
@@ -226,7 +226,7 @@ def advance(
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
-def between(y: Array, new: Array, k: Array, h: float, s: float, extra: Array, out: Array) -> None:
+def _between(y: Array, new: Array, k: Array, h: float, s: float, extra: Array, out: Array) -> None:
     """The state at the fraction s of a step from y to `new`; `extra` is h sum_i D_i k_i."""
     n, m = y.shape
     for i in range(n):
@@ -239,7 +239,7 @@ def between(y: Array, new: Array, k: Array, h: float, s: float, extra: Array, ou
 
 
 @njit(cache=True, nogil=True)
-def count(g: Array, level: float) -> tuple[float, float]:
+def _count(g: Array, level: float) -> tuple[float, float]:
     """The share of pairs with g_ij >= level, and the smallest g_ij."""
     n, found, lowest = len(g), 0, 1.0
     for i in range(n):
@@ -262,10 +262,10 @@ def _follow(
     room, k = np.empty((n, n)), np.empty((7, n, m))
     for r in range(draws):
         y[:] = states[r]
-        derivative(y, gram, beta, normalised, room, k[0])
+        _derivative(y, gram, beta, normalised, room, k[0])
         now, h, at, before = 0.0, FIRST_STEP, 0, steps
         while at < len(times):
-            error = advance(y, h, gram, beta, normalised, room, k, new, mid)
+            error = _advance(y, h, gram, beta, normalised, room, k, new, mid)
             steps += 1
             if steps - before > MOST_STEPS:
                 return out, steps, TOO_MANY_STEPS
@@ -277,21 +277,21 @@ def _follow(
                 continue
             if times[at] <= now + h:
                 extra[:] = 0.0
-                combine(_DENSE, k.reshape(7, -1), h, 7, extra.ravel())
+                _combine(_DENSE, k.reshape(7, -1), h, 7, extra.ravel())
             while at < len(times) and times[at] <= now + h:
-                between(y, new, k, h, (times[at] - now) / h, extra, mid)
-                products(mid, gram, room)
-                out[r, at] = count(room, level)[0]
+                _between(y, new, k, h, (times[at] - now) / h, extra, mid)
+                _products(mid, gram, room)
+                out[r, at] = _count(room, level)[0]
                 at += 1
-            products(new, gram, room)
-            if count(room, level)[1] >= max(level, 0.0):  # the rest of the row stays one
+            _products(new, gram, room)
+            if _count(room, level)[1] >= max(level, 0.0):  # the rest of the row stays one
                 break
             y[:] = new
             k[0] = k[6]
             if not gram:
                 for i in range(n):
                     y[i] /= np.sqrt((y[i] ** 2).sum())
-                derivative(y, gram, beta, normalised, room, k[0])
+                _derivative(y, gram, beta, normalised, room, k[0])
             now += h
             h *= min(factor, 5.0)
     return out, steps, ARRIVED

@@ -74,17 +74,30 @@ def uniform(n: int, d: int, rng: np.random.Generator) -> Array:
 
 
 def unit(x: Array) -> Array:
-    """Every token divided by its norm, shape (..., d)."""
+    """Every token divided by its norm, shape (..., d).
+
+    >>> unit(np.array([[3.0, 4.0]]))
+    array([[0.6, 0.8]])
+    """
     return x / np.sqrt(np.vecdot(x, x))[..., None]
 
 
 def tangent(x: Array, v: Array) -> Array:
-    """P_x v, the part of v that is orthogonal to x, token by token, shape (..., d)."""
+    """P_x v, the part of v that is orthogonal to x, token by token, shape (..., d).
+
+    >>> tangent(np.array([[1.0, 0.0]]), np.array([[2.0, 3.0]]))
+    array([[0., 3.]])
+    """
     return v - np.vecdot(x, v)[..., None] * x
 
 
 def unit_tokens(x: ArrayLike) -> Array:
-    """Two unit vectors or more as rows, or a ``ValueError``."""
+    """Two unit vectors or more as rows, or a ``ValueError``.
+
+    >>> unit_tokens([[1.0, 0.0]])
+    Traceback (most recent call last):
+    ValueError: x must hold at least two tokens, got 1
+    """
     x = validate.on_sphere(x)
     if len(x) < 2:
         raise ValueError(f"x must hold at least two tokens, got {len(x)}")
