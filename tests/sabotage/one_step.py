@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnflow import densities, kernels, schemes, transport
+from attnflow import densities, kernels, transport
+from attnflow.schemes import steps
 from sabotage import sabotage
 
 
@@ -18,7 +19,7 @@ def the_cost_loses_its_half(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("one_step.order")
 def the_euler_step_has_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(schemes, "euler_step", lambda x, e, score: x[:, None] + e / 2 * score(x))
+    patch.setattr(steps, "euler_step", lambda x, e, score: x[:, None] + e / 2 * score(x))
 
 
 @sabotage("one_step.constant")
