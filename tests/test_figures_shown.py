@@ -7,6 +7,7 @@ import re
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ def svg_of(html: str) -> ET.Element:
 
 
 def test_what_follows_is_drawn_in_the_house_style() -> None:
-    for name, value in figures.STYLE.items():
+    for name, value in mpl.RcParams(figures.STYLE).items():
         assert plt.rcParams[name] == value, name
     assert not plt.isinteractive()
 
