@@ -127,10 +127,10 @@ class FisherBound(NamedTuple):
     0.001
     """
 
-    gap: float  #: I(rho) - int_0^1 I(rho_t) dt along the bridge's interpolation
-    slope: float  #: int_0^1 E_{rho_t} |grad U|^2 dt
-    bound: float  #: (eps^2 / 2) sqrt(gap * slope)
-    fisher: float  #: I(rho)
+    gap: float  #: :math:`I(\rho) - \int_0^1 I(\rho_t)\,dt` along the bridge's interpolation
+    slope: float  #: :math:`\int_0^1 \mathbb E_{\rho_t}|\nabla U|^2\,dt`
+    bound: float  #: :math:`\tfrac{\varepsilon^2}2` times the root of gap times slope
+    fisher: float  #: :math:`I(\rho)`
 
 
 def fisher_bound(density: GaussianMixture, eps: float) -> FisherBound:

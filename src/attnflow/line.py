@@ -54,7 +54,7 @@ def line_grid(
 ) -> LineGrid:  # fmt: skip
     """A grid on which sums over `density` and kernels of width sqrt(eps) are exact.
 
-    Warns (:class:`attnflow.errors.GridTooSmall`) where `half_width` cuts off mass, or `resolution`
+    Warns (:class:`~attnflow.errors.GridTooSmall`) where `half_width` cuts off mass, or `resolution`
     (nodes per sqrt(eps)) is below 2.5.
 
     >>> from attnflow.densities import Gaussian

@@ -1,7 +1,7 @@
 """Tokens and curves that move under a slider, drawn by plotly.
 
 A player is a figure with one frame a time. What changes from one to another is how a frame is
-drawn; frames, slider, button and page are the same for all (:func:`_play`).
+drawn; frames, slider, button and page are the same for all (``_play``).
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def bridge_step(x: ArrayLike, eps: float, weights: ArrayLike | None = None) -> A
 
     On the line tokens freeze when :math:`\sqrt\varepsilon\, n\, \rho_{\max} < 0.3`; in general when
     a token has, on average, no other within about :math:`\sqrt\varepsilon`
-    (:class:`attnflow.errors.Frozen`).
+    (:class:`~attnflow.errors.Frozen`).
 
     >>> bridge_step([[-1.0], [0.0], [1.0]], eps=1.0).ravel().round(4)
     array([-1.4674,  0.    ,  1.4674])
@@ -127,4 +127,5 @@ def general_step(x: ArrayLike, eps: float, theta: float, surrogate: ArrayLike) -
     if theta == 0:
         raise ValueError(f"theta must be a finite number other than 0, got {theta}")
     mean = self_bridge(x, eps, surrogate).barycentric()
-    return x + (mean - x) / theta
+    with np.errstate(over="ignore", invalid="ignore"):
+        return validate.finite(x + (mean - x) / theta, "tokens after the step")
