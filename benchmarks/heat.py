@@ -45,7 +45,7 @@ def flow(n: int, depth: int, eps: float) -> dict[str, Any]:
         bridge = self_bridge(x, eps)
         x = reflected(bridge)
         seconds.append(time.perf_counter() - start)
-        sweeps += bridge.n_iter
+        sweeps += bridge.iterations
     exact = first + x.shape[1] * eps * depth
     return {
         "n": n,

@@ -109,7 +109,7 @@ def test_a_path_tells_of_the_worst_of_its_bridges_and_an_explicit_one_has_none()
     ]
     assert path.converged
     assert path.residual == max(bridge.residual for bridge in bridges)
-    assert path.iterations == max(bridge.n_iter for bridge in bridges)
+    assert path.iterations == max(bridge.iterations for bridge in bridges)
     assert paths.euler_path(MIX, 0.05, 0.1)[3:] == (True, 0.0, 0)
 
 

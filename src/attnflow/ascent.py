@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from attnflow import validate
-from attnflow.heads import Layer
+from attnflow.attention.head import SoftmaxLayer as Layer
 from attnflow.jacobian import Linearised, local_constant
 from attnflow.validate import Array
 

@@ -24,8 +24,9 @@ from numpy.typing import ArrayLike, DTypeLike
 from scipy.linalg import eigh_tridiagonal
 
 from attnflow import validate
-from attnflow.heads import Head as Head
-from attnflow.heads import Layer, checked
+from attnflow.attention.head import Head as Head
+from attnflow.attention.head import SoftmaxLayer as Layer
+from attnflow.attention.head import checked
 from attnflow.validate import Array
 
 #: Rows of an n by n product that are formed at a time.

@@ -21,7 +21,7 @@ import numpy as np
 from attnflow import validate
 from attnflow.densities import GaussianMixture
 from attnflow.line import RESOLUTION, LineGrid, deviations, line_grid
-from attnflow.transport import Bridge, self_bridge
+from attnflow.transport.bridge import Bridge, self_bridge
 from attnflow.validate import Array
 
 #: The bridge's marginal error; J is about its square root's square, 1e-10 and more.

@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnflow import densities, kernels, transport
+from attnflow import densities
+from attnflow.kernels import dense
 from attnflow.schemes import steps
+from attnflow.transport import bridge
 from sabotage import sabotage
 
 
 @sabotage("one_step.gaussian")
 def the_cost_loses_its_half(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(transport, "DenseKernel", lambda x, eps: kernels.DenseKernel(x, eps / 2))
+    patch.setattr(bridge, "DenseKernel", lambda x, eps: dense.DenseKernel(x, eps / 2))
 
 
 @sabotage("one_step.order")

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from controls.cells import CELL
 
-from attnflow import densities, differences, gaussian, images, transport
+from attnflow import densities, differences, gaussian, images
 from attnflow.schemes import paths, steps
+from attnflow.transport import bridge
 from sabotage import sabotage
 
 
@@ -56,12 +57,12 @@ def the_recursion_has_the_wrong_factor(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("uniform_convergence.sampling")
 def the_temperature_enters_with_a_spurious_square(patch: pytest.MonkeyPatch) -> None:
-    honest = transport.self_bridge
+    honest = bridge.self_bridge
 
     def hotter(x: Any, eps: float, *args: Any, **options: Any) -> Any:
         return honest(x, eps + 200 * eps**2, *args, **options)
 
-    patch.setattr(transport, "self_bridge", hotter)
+    patch.setattr(bridge, "self_bridge", hotter)
 
 
 @sabotage("uniform_convergence.plane")

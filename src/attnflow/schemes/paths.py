@@ -15,7 +15,7 @@ from attnflow import differences, validate
 from attnflow.densities import GaussianMixture
 from attnflow.line import LineGrid, deviations, line_grid, uniform_nodes
 from attnflow.schemes.steps import iterate
-from attnflow.transport import self_bridge
+from attnflow.transport.bridge import self_bridge
 from attnflow.validate import Array
 
 SCHEMES = ("bridge", "euler")

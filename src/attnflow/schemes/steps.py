@@ -1,7 +1,7 @@
 r"""Steps of tokens: the layer :math:`x \mapsto 2x - B(x)`, the explicit Euler step, the general one.
 
 B(x) is where the partners of x are on average, under the Schrödinger bridge of the tokens to
-themselves (:mod:`attnflow.transport`). The layer moves every token as far to the other side: away
+themselves (:mod:`attnflow.transport.bridge`). The layer moves every token as far to the other side: away
 from the crowd, as heat does.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from attnflow import validate
 from attnflow.errors import Frozen
-from attnflow.transport import Bridge, self_bridge
+from attnflow.transport.bridge import Bridge, self_bridge
 from attnflow.validate import Array
 
 #: Below this many tokens within sqrt(eps) of each other the bridge couples a token with itself.
@@ -81,7 +81,7 @@ def iterate(
 ) -> Layers:  # fmt: skip
     r"""Tokens through `depth` layers :math:`x \mapsto 2x - B(x)`.
 
-    `tol` and `method` are those of :func:`attnflow.transport.self_bridge`.
+    `tol` and `method` are those of :func:`attnflow.transport.bridge.self_bridge`.
 
     >>> iterate([[-1.0], [1.0]], eps=1.0, depth=2).states[:, 1, 0].round(3)
     array([1.   , 1.238, 1.349])
@@ -91,7 +91,7 @@ def iterate(
         bridge = self_bridge(states[-1], eps, weights, tol=tol, method=method)
         states.append(reflected(bridge))
         converged &= bool(bridge.converged)
-        residual, iterations = max(residual, bridge.residual), max(iterations, bridge.n_iter)
+        residual, iterations = max(residual, bridge.residual), max(iterations, bridge.iterations)
     return Layers(np.stack(states), converged, residual, iterations)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from attnflow import assets, validate
-from attnflow.heads import Head
+from attnflow.attention.head import Head
 from attnflow.trained import layouts, tokens
 from attnflow.trained.checkpoints import CheckpointError, Weights, open_weights
 from attnflow.trained.layouts import Architecture, Floats, Layer, Norm

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tolerances import DISPLACEMENT, PRODUCT_DISTANCE, ROUNDING
 
-from attnflow.kernels import BLOCK_ENTRIES, DenseKernel, squared_distances
+from attnflow.kernels.dense import BLOCK_ENTRIES, DenseKernel, squared_distances
 
 
 def in_long_double(x, eps, v):

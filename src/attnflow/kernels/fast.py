@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnflow import validate
+from attnflow.errors import MissingPackage
 from attnflow.validate import Array
 
 #: The transforms exist in one, two and three dimensions.
@@ -63,7 +64,7 @@ class FastKernel:
             raise ValueError(f"the fast kernel needs d <= 3, got d = {x.shape[1]}: use dense")
         self.length_scale = np.sqrt(validate.positive(eps, "eps"))
         finufft = _finufft()
-        length, shape = grid(x, eps, self.accuracy)
+        length, shape = box(x, eps, self.accuracy)
         if not math.prod(shape) <= MAX_MODES:
             raise ValueError(
                 f"the fast kernel needs at most {MAX_MODES:.1e} modes, but these tokens at "
@@ -122,7 +123,7 @@ class FastKernel:
         return modes
 
 
-def grid(x: Array, eps: float, accuracy: float) -> tuple[Array, list[float]]:
+def box(x: Array, eps: float, accuracy: float) -> tuple[Array, list[float]]:
     """Sides of the box in units of sqrt(eps), (d,), and modes along them: odd, possibly infinite.
 
     Both the kernel and its spectrum are Gaussians of variance one in these units, so one
@@ -136,8 +137,10 @@ def grid(x: Array, eps: float, accuracy: float) -> tuple[Array, list[float]]:
     return length, shape.tolist()
 
 
-def cheaper(x: Array, eps: float, accuracy: float = 1e-10) -> bool:
-    """Whether a balancing with the fast kernel is possible, and cheaper than with the dense one.
+def cheaper(x: Array, eps: float, accuracy: float = 1e-10, *, products: int = PRODUCTS) -> bool:
+    """Whether so many products are possible with the fast kernel, and cheaper than with the dense one.
+
+    Unless given, they are those of a balancing.
 
     >>> x = np.random.default_rng(0).normal(size=(20_000, 2))
     >>> cheaper(x, 0.1), cheaper(x[:20], 0.1), cheaper(np.tile(x, 2), 0.1)
@@ -146,18 +149,18 @@ def cheaper(x: Array, eps: float, accuracy: float = 1e-10) -> bool:
     n, d = x.shape
     if d > MAX_DIMENSION:
         return False
-    modes = math.prod(grid(x, eps, accuracy)[1])
+    modes = math.prod(box(x, eps, accuracy)[1])
     if not modes <= MAX_MODES:
         return False
     transform = CALL + TOKEN[d - 1] * n + MODE[d - 1] * modes
-    fast = PLANS + 2 * PRODUCTS * transform
+    fast = PLANS + 2 * products * transform
     return (fast < DENSE_ENTRY * n**2 or 8 * n**2 > DENSE_BYTES) and _available()
 
 
 def _available() -> bool:
     try:
         _finufft()
-    except ValueError:
+    except MissingPackage:
         return False
     return True
 
@@ -167,7 +170,5 @@ def _finufft() -> ModuleType:
     try:
         import finufft
     except ImportError:
-        raise ValueError(
-            "the fast kernel needs finufft, which is not installed: pip install 'attnflow[fast]'"
-        ) from None
+        raise MissingPackage.named("finufft", "the fast kernel", "fast") from None
     return finufft

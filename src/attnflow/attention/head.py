@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from attnflow import validate
-from attnflow.attention import Attention, MultiHead, SoftmaxAttention
+from attnflow.attention.kinds import SoftmaxAttention
+from attnflow.attention.layer import Attention, Layer
 from attnflow.validate import Array
 
 
@@ -32,16 +33,14 @@ class Head(NamedTuple):
     )
 
 
-#: What has a Jacobian here: softmax attention, several heads of it, or the heads of a trained layer.
-Layer = SoftmaxAttention | MultiHead | Sequence[Head]
+#: What has a Jacobian here: a layer of softmax attention, or the heads of a trained one.
+SoftmaxLayer = Layer | Sequence[Head]
 
 
-def checked(layer: Layer, n: int, d: int) -> tuple[Head, ...]:
+def checked(layer: SoftmaxLayer, n: int, d: int) -> tuple[Head, ...]:
     """The heads of a layer, for n tokens in dimension d."""
-    if isinstance(layer, MultiHead):
-        heads = [_plain(h, W) for h, W in zip(layer.heads, layer.W, strict=True)]
-    elif isinstance(layer, Attention):
-        heads = [_plain(layer, None)]
+    if isinstance(layer, Layer):
+        heads = [_plain(head, W) for head, W in zip(layer.heads, layer.W, strict=True)]
     elif isinstance(layer, Sequence):
         heads = [_valid(head, i) for i, head in enumerate(layer)]
     else:
@@ -61,7 +60,7 @@ def checked(layer: Layer, n: int, d: int) -> tuple[Head, ...]:
     return tuple(heads)
 
 
-def _plain(head: Attention, W: Array | None) -> Head:
+def _plain(head: Attention, W: Array) -> Head:
     if not isinstance(head, SoftmaxAttention):
         raise ValueError(f"the Jacobian is that of softmax attention, got {type(head).__name__}")
     return Head(head.Q, head.K, head.V, W, head.causal)

@@ -1,10 +1,12 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tolerances import EXPONENTIAL, FLOW, LARGE_SCORES, ROUNDING
 
-from attnflow import fastlayer, flows
+from attnflow import flows
 from attnflow.attention import (
     L2Attention,
     MultiHead,
@@ -12,11 +14,35 @@ from attnflow.attention import (
     SoftmaxAttention,
     UnnormalisedAttention,
 )
-from attnflow.fastlayer import FastLayer
-from attnflow.nufft import cheaper
+from attnflow.attention import fast as fast_module
+from attnflow.attention import layer as layer_module
+from attnflow.kernels.fast import cheaper
+from attnflow.matrices import split
 
 KINDS = ("softmax", "L2", "sinkhorn")
 ALL_KINDS = pytest.mark.parametrize("kind", KINDS)
+
+
+class FastLayer:
+    """A layer whose method is "fast"; `direct` counts the rows that were summed directly."""
+
+    def __init__(self, attention, tol=1e-8):
+        self.layer = attention.using("fast", tol)
+        self.direct = 0
+
+    def velocity(self, x, weights=None):
+        with pytest.MonkeyPatch.context() as patch:
+            for name in ("averages", "balanced"):
+                patch.setattr(fast_module, name, self.counted(getattr(fast_module, name)))
+            return self.layer.velocity(x, weights)
+
+    def counted(self, function):
+        def called(*args):
+            found = function(*args)
+            self.direct = found.direct
+            return found
+
+        return called
 
 
 def cloud(n, d, seed=0):
@@ -128,8 +154,8 @@ def test_a_tolerance_near_rounding_gives_rounding_and_no_warning(kind, tol):
 def test_a_coarse_tolerance_is_used():
     """Not all digits are computed: else `tol` would buy nothing."""
     attention, x = layer("L2", 2), cloud(300, 2)
-    assert FastLayer(attention, 1e-2).accuracy > FastLayer(attention, 1e-8).accuracy
-    assert FastLayer(attention, 1e-15).accuracy == fastlayer.FINEST
+    assert fast_module.accuracy(1e-2) > fast_module.accuracy(1e-8)
+    assert fast_module.accuracy(1e-15) == fast_module.FINEST
     assert error(FastLayer(attention, 1e-2), attention, x) > 1e-11
 
 
@@ -176,7 +202,8 @@ def test_softmax_scores_of_every_sign_and_rank_are_split_rightly(A):
     attention = SoftmaxAttention(A, np.eye(2), np.array([[1.0, 0.5], [0.0, -1.0]]))
     x = cloud(80, 2, 5)
     assert error(FastLayer(attention), attention, x) <= 1e-8
-    u, v = fastlayer._balanced(A, x)
+    left, right = split(A)
+    u, v = x @ left.T, x @ right.T
     assert np.abs(u @ v.T - x @ A.T @ x.T).max() <= EXPONENTIAL
 
 
@@ -263,7 +290,7 @@ def test_direct_rows_are_the_same_in_small_blocks(monkeypatch):
     whole = FastLayer(attention)
     want = whole.velocity(x)
     assert whole.direct > 10
-    monkeypatch.setattr(fastlayer, "BLOCK", 100)
+    monkeypatch.setattr(fast_module, "BLOCK_ENTRIES", 100)
     blocks = FastLayer(attention)
     assert np.abs(blocks.velocity(x) - want).max() <= ROUNDING * 100
     assert blocks.direct == whole.direct
@@ -305,18 +332,16 @@ def test_tokens_without_mass_beyond_all_kernels_move_as_by_the_layer(kind):
 
 def test_other_kinds_and_masked_layers_are_refused():
     J = np.eye(2)
-    head = SoftmaxAttention(J, J, J)
-    for attention in (
-        UnnormalisedAttention(J, J, J),
-        SoftmaxAttention(J, J, J, causal=True),
-        L2Attention(J, J, J, causal=True),
-        SinkhornAttention(J, J, J, causal=True),
-        MultiHead([head, head]),
-    ):
-        with pytest.raises(
-            ValueError, match="attention must be softmax, L2 or Sinkhorn, without a mask"
-        ):
-            FastLayer(attention)
+    with pytest.raises(ValueError, match="UnnormalisedAttention has no fast method"):
+        UnnormalisedAttention(J, J, J, method="fast").velocity(J)
+    for kind in (SoftmaxAttention, L2Attention, SinkhornAttention):
+        with pytest.raises(ValueError, match="a causal layer has no fast method"):
+            kind(J, J, J, causal=True, method="fast")
+    both = MultiHead([SoftmaxAttention(J, J, J), L2Attention(J, J, J)])
+    assert [head.method for head in both.using("fast").heads] == ["fast", "fast"]
+    assert [head.method for head in both.heads] == ["auto", "auto"]
+    with pytest.raises(ValueError, match="method must be one of auto, dense, fast, got 'quick'"):
+        SoftmaxAttention(J, J, J, method="quick")
 
 
 @pytest.mark.parametrize(
@@ -333,7 +358,7 @@ def test_sinkhorn_attention_with_two_potentials_is_refused(A):
 def test_softmax_exponents_of_too_wide_a_range_are_refused(far):
     attention = SoftmaxAttention(np.eye(1), np.eye(1), np.eye(1))
     with pytest.raises(
-        ValueError, match=r"within 600 of each other .* got a range of .*: use the dense layer"
+        ValueError, match=r"within 600 of each other .* got a range of .*: use method='dense'"
     ):
         FastLayer(attention).velocity([0.0, 1.0, far])
     assert error(FastLayer(attention), attention, np.array([[0.0], [1.0], [34.0]])) <= 1e-8
@@ -351,8 +376,60 @@ def test_more_than_three_dimensions_are_refused():
     for attention in (SoftmaxAttention(J, J, J), L2Attention(J, J, J)):
         with pytest.raises(ValueError, match="the fast kernel needs d <= 3, got d = 4: use dense"):
             FastLayer(attention).velocity(cloud(5, 4))
-    with pytest.raises(ValueError, match="the fast kernel needs d <= 3, got d = 5"):
-        FastLayer(L2Attention(np.ones((5, 2)), np.ones((5, 2)), np.eye(2))).velocity(cloud(5, 2))
+
+
+@ALL_KINDS
+def test_what_counts_is_the_dimension_of_the_scores(kind):
+    """Tokens in five dimensions whose scores see two of them, in no particular direction."""
+    rng = np.random.default_rng(1)
+    Q, K = rng.normal(size=(2, 2, 5)) / 2
+    if kind == "sinkhorn":
+        attention = SinkhornAttention(Q, Q, np.eye(5), tol=1e-13)
+    elif kind == "L2":
+        lift = np.linalg.qr(rng.normal(size=(6, 2)))[0]
+        attention = L2Attention(lift @ Q, lift @ K, np.eye(5))
+    else:
+        attention = SoftmaxAttention(Q, K, np.eye(5))
+    assert error(FastLayer(attention), attention, cloud(80, 5)) <= 1e-8
+
+
+@ALL_KINDS
+def test_many_tokens_find_the_fast_path_by_themselves_and_few_do_not(kind, monkeypatch):
+    attention = layer(kind, 2, 3)
+    used = []
+    for name in ("averages", "balanced"):
+        honest = getattr(fast_module, name)
+        monkeypatch.setattr(
+            fast_module, name, lambda *args, honest=honest: used.append(1) or honest(*args)
+        )
+    attention.velocity(cloud(200, 2))
+    assert not used
+    x = cloud(6000, 2)
+    got = attention.velocity(x)
+    assert used
+    dense = attention.using("dense", 1e-11)
+    assert np.abs(got[:5] - dense.field(x[:5], x)).max() <= 1e-8 * np.abs(x @ attention.V.T).max()
+
+
+@ALL_KINDS
+def test_no_matrix_of_all_pairs_is_built_for_many_tokens(kind):
+    """100,000 tokens in the plane: all pairs would be 80 GB."""
+    attention = layer(kind, 2, 3).using("auto")
+    tracemalloc.start()
+    try:
+        assert np.isfinite(attention.velocity(cloud(100_000, 2))).all()
+        assert tracemalloc.get_traced_memory()[1] < 2e8
+    finally:
+        tracemalloc.stop()
+
+
+def test_rows_are_averaged_in_blocks_where_there_is_no_fast_path(monkeypatch):
+    attention = UnnormalisedAttention(*np.random.default_rng(0).normal(size=(3, 4, 4)) / 4)
+    x = cloud(50, 4)
+    want = attention.velocity(x)
+    monkeypatch.setattr(layer_module, "BLOCK_ENTRIES", 130)
+    assert np.abs(attention.velocity(x) - want).max() <= ROUNDING * np.abs(want).max()
+    assert len(list(layer_module.blocks(50, 50))) == 25
 
 
 @pytest.mark.parametrize("tol", [0.0, -1e-8, np.nan, np.inf, "fine", None])

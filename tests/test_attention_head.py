@@ -8,7 +8,7 @@ from attnflow.attention import (
     SoftmaxAttention,
     UnnormalisedAttention,
 )
-from attnflow.heads import Head, checked
+from attnflow.attention.head import Head, checked
 
 I2 = np.eye(2)
 GOOD = Head(np.ones((4, 3)), np.ones((4, 3)), np.ones((2, 3)))
@@ -20,7 +20,8 @@ def test_softmax_attention_is_one_head_and_several_are_several():
     other = SoftmaxAttention(*rng.normal(size=(3, 2, 3)))
     (head,) = checked(one, 5, 3)
     assert all((getattr(head, f) == getattr(one, f)).all() for f in "QKV")
-    assert head[3:] == (None, True, None, None, None)
+    assert (np.eye(2) == head.W).all()
+    assert head[4:] == (True, None, None, None)
     W = rng.normal(size=(2, 4, 2))
     first, second = checked(MultiHead([one, other], W), 5, 3)
     assert np.array_equal(first.W, W[0])

@@ -1,0 +1,259 @@
+r"""Balancing a matrix of scores: the plan :math:`a_i e^{f_i + s_ij + g_j} b_j` with marginals a and b.
+
+Alternating normalisation (:cite:t:`sinkhorn1967`, :cite:t:`cuturi2013`) contracts at a rate that
+tends to one as the scores grow. Here it is only how an iteration begins. The potentials solve a
+smooth convex problem: with g eliminated so that columns are exact, minimise over f
+
+.. math:: F(f) = \sum_j b_j \log \sum_i a_i e^{f_i + s_{ij}} - \sum_i a_i f_i, \qquad
+   \nabla F = P1 - a, \qquad \nabla^2 F = \mathrm{diag}(P1) - P\,\mathrm{diag}(b)^{-1} P^\top.
+
+Newton's steps come from conjugate gradients, so nothing but products with P is ever formed; the
+diagonal of the Hessian as preconditioner deals with tokens that are far from all others, which
+slow down alternating normalisation most. Large scores start near their solution by way of
+higher temperatures.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from attnflow import validate
+from attnflow.errors import NotConverged
+from attnflow.softmax import exponentials
+from attnflow.validate import Array
+
+#: Scores that spread over no more than this need no higher temperature to start from.
+GENTLE = 60.0
+#: The temperatures above the asked one: each is this many times the next, solved to this residual.
+FACTOR, COARSE = 8.0, 1e-2
+#: Sweeps go on while the residual falls at least by this factor; but a few are always made.
+QUICK, FEW = 0.7, 3
+#: Conjugate gradients solve to this, more exactly as the residual falls, in at most so many steps.
+LOOSE, MOST_CONJUGATE = 0.1, 200
+#: Where they fail, matrices up to this size are factored.
+LARGEST_FACTORED = 2000
+#: Factored steps are damped: the first, the least and the most, and how that eases and hardens.
+DAMPING, LEAST_DAMPING, MOST_DAMPING, EASE, HARDEN = 1e-3, 1e-15, 1e9, 4.0, 10.0
+#: No potential changes by more than this in one step, and no step is cut below this share.
+LONGEST_STEP, SHORTEST_SHARE = 4.0, 1e-3
+#: A step is taken if the residual falls to this share, or F by this share of what its slope promises.
+ENOUGH, ARMIJO = 0.9, 1e-4
+#: Entries of the Hessian's diagonal below this share of the row are rounding.
+ROUNDING = 1e-14
+#: Row sums below this share of their mass have lost their digits: a sweep in logarithms restores them.
+FADED = 1e-200
+
+
+class Potentials(NamedTuple):
+    """Two potentials: the plan is a_i exp(f_i + s_ij + g_j) b_j."""
+
+    f: Array  #: (n,)
+    g: Array  #: (m,)
+    scores: Array  #: s, (n, m)
+    a: Array  #: the plan's row sums, (n,)
+    b: Array  #: the plan's column sums, (m,)
+    iterations: int  #: products with the plan and its transpose
+    residual: float  #: L1 error of the row marginal; the column marginal is exact
+    converged: bool  #: residual <= tol
+
+    @property
+    def log_plan(self) -> Array:
+        """The logarithm of the plan, (n, m); -inf where there is no mass."""
+        with np.errstate(divide="ignore"):
+            rows, columns = self.f + np.log(self.a), self.g + np.log(self.b)
+        return rows[:, None] + self.scores + columns
+
+    def plan(self) -> Array:
+        """The plan itself, (n, m), summing to one."""
+        return np.exp(self.log_plan)
+
+
+def sinkhorn(
+    scores: ArrayLike,
+    a: ArrayLike | None = None,
+    b: ArrayLike | None = None,
+    *,
+    tol: float = 1e-9,
+    max_iter: int = 20_000,
+) -> Potentials:
+    """The matrix a_i exp(f_i + s_ij + g_j) b_j with row sums a and column sums b.
+
+    Entropic transport with the cost -eps s; `tol` bounds the L1 error of the rows. Potentials
+    are 0 where there is no mass.
+
+    >>> plan = sinkhorn([[1.0, -2.0], [0.5, 3.0]]).plan()
+    >>> bool(np.allclose(plan.sum(axis=0), 0.5) and np.allclose(plan.sum(axis=1), 0.5))
+    True
+    """
+    s = validate.array(scores, "scores", 2)
+    if s.size == 0:
+        raise ValueError(f"scores must not be empty, got shape {s.shape}")
+    masses = validate.weights(a, s.shape[0], "a"), validate.weights(b, s.shape[1], "b")
+    p, q = (mass / mass.sum() for mass in masses)  # equal totals, else no plan has both
+    tol, max_iter = validate.positive(tol, "tol"), validate.count(max_iter, "max_iter")
+    rows, columns = p > 0, q > 0
+    live = s if rows.all() and columns.all() else s[np.ix_(rows, columns)]
+    f, g = np.zeros(len(p)), np.zeros(len(q))
+    f[rows], g[columns], residual, iterations = _solve(live, p[rows], q[columns], tol, max_iter)
+    if not residual <= tol:
+        advice = "increase max_iter, or lower the scores (a larger eps)"
+        warnings.warn(
+            NotConverged.after("sinkhorn", iterations, residual, tol, advice), stacklevel=2
+        )
+    return Potentials(f, g, s, p, q, iterations, residual, residual <= tol)
+
+
+def _solve(
+    s: Array, a: Array, b: Array, tol: float, max_iter: int
+) -> tuple[Array, Array, float, int]:
+    """Potentials f and g, the residual and the iterations, by way of higher temperatures."""
+    f, used = np.zeros(len(a)), 0
+    for temperature in _temperatures(float(np.ptp(s))):
+        last = temperature == 1.0
+        state = _Plan(s if last else s / temperature, a, b, f / temperature)
+        state.balance(tol if last else max(COARSE, tol), max_iter - used)
+        f, used = temperature * state.f, used + state.iterations
+    return state.f, state.g, state.residual, used
+
+
+def _temperatures(spread: float) -> list[float]:
+    """Falling to one from where scores of this spread are gentle.
+
+    >>> _temperatures(1000.0)
+    [64.0, 8.0, 1.0]
+    """
+    out = [1.0]
+    while spread > GENTLE * out[0]:
+        out.insert(0, FACTOR * out[0])
+    return out
+
+
+class _Plan:
+    """The plan at one temperature: potentials, and the matrix that belongs to them.
+
+    Columns are exact after every step; `residual` is what the rows lack.
+    """
+
+    def __init__(self, s: Array, a: Array, b: Array, f: Array) -> None:
+        self.s, self.a, self.b, self.f = s, a, b, f
+        self.iterations, self.direct, self.damping = 0, False, DAMPING
+        self._refresh()
+        if (self.rows < FADED * a).any():  # far from the solution: whole rows underflow
+            _, total, top = exponentials(s + (self.g + np.log(b)))
+            self.f = -(top + np.log(total))[:, 0]
+            self._refresh()
+
+    def _refresh(self) -> None:
+        """g and the matrix from f alone, in logarithms."""
+        scores = self.s + (self.f + np.log(self.a))[:, None]
+        self.matrix, total, top = exponentials(scores, axis=0)
+        self.matrix *= self.b / total
+        self.g = -(top + np.log(total))[0]
+        self._measure()
+
+    def _measure(self) -> None:
+        self.rows = self.matrix.sum(axis=1)
+        self.residual = float(np.abs(self.rows - self.a).sum())
+
+    def balance(self, tol: float, most: int) -> None:
+        """Until the rows are right to `tol`, by a fresh matrix, or `most` iterations are done."""
+        while self.iterations < most and self.residual > tol:
+            self._sweeps(tol, most)
+            while self.residual > tol and self.iterations < most and self._newton(tol, most):
+                pass
+            self._refresh()  # what multiplications have lost
+
+    def _sweeps(self, tol: float, most: int) -> None:
+        """Alternating normalisation while it is quick."""
+        u, v, residual = np.ones(len(self.a)), np.ones(len(self.b)), self.residual
+        rows = self.rows
+        for done in range(1, most - self.iterations + 1):
+            u = self.a / rows
+            v = self.b / (u @ self.matrix)
+            rows = self.matrix @ v
+            last, residual = residual, float(np.abs(u * rows - self.a).sum())
+            self.iterations += 1
+            if residual <= tol or (done > FEW and residual > QUICK * last):
+                break
+        self._scale(u, v)
+
+    def _newton(self, tol: float, most: int) -> bool:
+        """One Newton step on F; whether it made progress."""
+        change = self._direction(tol, most)
+        share = min(1.0, LONGEST_STEP / max(float(np.abs(change).max()), LONGEST_STEP))
+        slope = float((self.rows - self.a) @ change)  # of F, < 0
+        while share >= SHORTEST_SHARE and self.iterations < most:
+            u = np.exp(share * change)
+            totals = u @ self.matrix
+            v = self.b / totals
+            residual = float(np.abs(u * (self.matrix @ v) - self.a).sum())
+            self.iterations += 1
+            lower = float(
+                self.b @ np.log(totals / self.b) - share * (self.a @ change)
+            )  # F's change
+            if residual <= ENOUGH * self.residual or lower <= ARMIJO * share * slope:
+                self.damping = max(self.damping / EASE, LEAST_DAMPING)
+                self._scale(u, v)
+                return True
+            share /= 2
+        self.damping = min(self.damping * HARDEN, MOST_DAMPING)
+        return self.direct and self.damping < MOST_DAMPING
+
+    def _direction(self, tol: float, most: int) -> Array:
+        """- Hessian^{-1} gradient, less its median: f is free up to a constant."""
+        if not self.direct:
+            change, solved = self._conjugate(tol, most)
+            if solved or len(self.a) > LARGEST_FACTORED:
+                return change - np.median(change)
+            self.direct = True
+        change = self._factored()
+        self.iterations += 1
+        return change - np.median(change)
+
+    def _conjugate(self, tol: float, most: int) -> tuple[Array, bool]:
+        """By conjugate gradients with the diagonal as preconditioner; and whether they got there."""
+        inverse = 1 / self.b
+        own = np.einsum("ij,ij,j->i", self.matrix, self.matrix, inverse)
+        diagonal = np.maximum(self.rows - own, ROUNDING * self.rows)
+        r = self.a - self.rows
+        r -= r.mean()
+        closeness = max(min(LOOSE, np.sqrt(self.residual)), 0.3 * tol / self.residual)
+        goal = closeness * np.abs(r).sum()
+        x, z = np.zeros(len(r)), r / diagonal
+        p, rz = z, float(r @ z)
+        for _ in range(min(MOST_CONJUGATE, most - self.iterations)):
+            image = self.rows * p - self.matrix @ (inverse * (p @ self.matrix))
+            self.iterations += 1
+            curvature = float(p @ image)
+            if not curvature > 0:  # rounding has taken over
+                return x, False
+            x, r = x + rz / curvature * p, r - rz / curvature * image
+            if np.abs(r).sum() <= goal:
+                return x, True
+            z = r / diagonal
+            rz, before = float(r @ z), rz
+            p = z + rz / before * p
+        return x, False
+
+    def _factored(self) -> Array:
+        """By elimination, damped. No digits cancel where rows are hardly joined.
+
+        The Hessian is the Laplacian of the graph in which rows i, k are joined by
+        sum_j P_ij P_kj / b_j: its diagonal is summed from the other entries.
+        """
+        scaled = self.matrix / np.sqrt(self.b)
+        joint = scaled @ scaled.T
+        np.fill_diagonal(joint, 0.0)
+        diagonal = joint.sum(axis=1) + self.damping * self.a + np.finfo(float).tiny
+        return np.linalg.solve(np.diag(diagonal) - joint, self.a - self.rows)
+
+    def _scale(self, u: Array, v: Array) -> None:
+        """Rows times u, columns times v, taken into the potentials."""
+        self.f, self.g = self.f + np.log(u), self.g + np.log(v)
+        self.matrix *= u[:, None]
+        self.matrix *= v
+        self._measure()
