@@ -18,6 +18,7 @@ import yaml
 
 from attnflow.book.parameters import BookError, Parameter, parse_parameters
 from attnflow.book.reach import needed, reach
+from attnflow.claims import read_claims
 
 #: In place of requirements.lock where only its digest is known.
 LOCK_DIGEST = "requirements.sha256"
@@ -97,10 +98,12 @@ class Project(NamedTuple):
             raise BookError(f"there is no chapter {name!r:.80}; there are {', '.join(chapters)}")
         return chapters[name]
 
-    def claims(self) -> dict[str, dict[str, Any]]:
+    def claims(self) -> dict[str, dict[str, str]]:
         """claims.yml, by id."""
-        rows = yaml.safe_load((self.book / "claims.yml").read_text(encoding="utf-8"))
-        return {row["id"]: row for row in rows}
+        try:
+            return read_claims(self.book / "claims.yml")
+        except ValueError as error:
+            raise BookError(f"book/claims.yml: {error}") from None
 
 
 def _files(contents: Any) -> list[str]:
