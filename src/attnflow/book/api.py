@@ -94,18 +94,17 @@ def used(notebook: nbformat.NotebookNode) -> dict[str, None]:
     """The names of the package that a chapter imports, or asks of a module that it imports."""
     out: dict[str, None] = {}
     trees = [ast.parse(as_python(source)) for source in code(notebook)]
-    modules: dict[str, str] = {}
+    known: dict[str, str] = {}  # modules by the name they have in the chapter
     for node in (node for tree in trees for node in ast.walk(tree)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "attnflow":
             for alias in node.names:
                 if node.module == "attnflow":
-                    modules[alias.asname or alias.name] = f"attnflow.{alias.name}"
+                    known[alias.asname or alias.name] = f"attnflow.{alias.name}"
                 else:
                     out[f"{node.module}.{alias.name}"] = None
     for node in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            if node.value.id in modules:
-                out[f"{modules[node.value.id]}.{node.attr}"] = None
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) in known:
+            out[f"{known[ast.unparse(node.value)]}.{node.attr}"] = None
     return out
 
 
@@ -139,7 +138,14 @@ def _written(module: str, users: dict[str, list[str]]) -> Iterator[str]:
     documented = public(module)
     for home in files(module):
         title = home.removeprefix("attnflow.").replace(".", "/") + ".py"
-        yield from (f"## {title}", "", "```{eval-rst}", f".. automodule:: {home}", "   :no-members:", "")
+        yield from (
+            f"## {title}",
+            "",
+            "```{eval-rst}",
+            f".. automodule:: {home}",
+            "   :no-members:",
+            "",
+        )
         for name in documented:
             if name.home != home:
                 continue
