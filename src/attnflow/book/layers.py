@@ -22,11 +22,14 @@ _ROOT = "attnflow"
 
 
 def imports(package: Path) -> dict[str, set[str]]:
-    """Of every folder and module directly in the package, which others it imports."""
+    """Of every folder and module directly in the package, which others it imports.
+
+    The machinery is left out: it stands beside the mathematics.
+    """
     out: dict[str, set[str]] = {}
     for path in sorted(package.rglob("*.py")):
         parts = path.relative_to(package).with_suffix("").parts
-        if parts == ("__init__",):
+        if parts[0] in ("__init__", "book"):
             continue
         inside = ".".join([_ROOT, *parts[:-1]])
         out.setdefault(parts[0], set()).update(_imported(path, inside, package))
