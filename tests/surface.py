@@ -11,9 +11,11 @@ from attnflow import (
     attention,
     claims,
     densities,
+    differences,
     gaussian,
     geometry,
     langevin,
+    line,
     lipschitz,
     schemes,
     sphere,
@@ -87,6 +89,12 @@ def _measures() -> list[Call]:
         Call("uniform_error", schemes.uniform_error,
              {"density": BELL, "eps": 0.5, "T": 1.0, "scheme": "bridge"}),
         Call("score_error", schemes.score_error, {"density": BELL, "eps": 0.5}),
+        Call("iterate", schemes.iterate, {"x": X, "eps": 1.0, "depth": 1, "weights": W}),
+        Call("general_step", schemes.general_step,
+             {"x": X, "eps": 1.0, "theta": 2.0, "surrogate": W}),
+        Call("line_grid", line.line_grid,
+             {"density": BELL, "eps": 0.5, "half_width": 9.0, "resolution": 3.5}),
+        Call("on_grid", differences.on_grid, {"values": [0.0, 1.0, 4.0], "h": 1.0}),
     ]  # fmt: skip
 
 

@@ -4,7 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tolerances import DISPLACEMENT, PRODUCT_DISTANCE, ROUNDING
 
+from attnflow.kernels import blocked
 from attnflow.kernels.dense import BLOCK_ENTRIES, DenseKernel, squared_distances
+from attnflow.transport import bridge
 
 
 def in_long_double(x, eps, v):
@@ -114,3 +116,24 @@ def test_the_kernel_of_tokens_far_apart_is_the_identity(size):
     kernel = DenseKernel(size * np.array([[0.0], [1.0], [-1.0]]), 1e-3)
     assert kernel.matrix.tolist() == np.eye(3).tolist()
     assert kernel.displacement(np.ones(3)).tolist() == [[0.0]] * 3
+
+
+@pytest.mark.parametrize("d", [1, 4, 20])
+@pytest.mark.parametrize("entries", [60, 10**6])
+def test_the_blocked_kernel_is_the_dense_one(d, entries, monkeypatch):
+    monkeypatch.setattr(blocked, "BLOCK_ENTRIES", entries)
+    rng = np.random.default_rng(d)
+    x, v = rng.normal(size=(40, d)), rng.random(40)
+    one, other = DenseKernel(x, 0.7), blocked.BlockedKernel(x, 0.7)
+    assert np.abs(one.apply(v) - other.apply(v)).max() <= 40 * ROUNDING
+    assert np.abs(one.displacement(v) - other.displacement(v)).max() <= 400 * ROUNDING
+
+
+def test_a_bridge_of_many_tokens_in_many_dimensions_needs_no_matrix(monkeypatch):
+    monkeypatch.setattr(bridge, "DENSE_BYTES", 8 * 50**2)
+    x = np.random.default_rng(0).normal(size=(60, 5))
+    found = bridge.self_bridge(x, 0.5)
+    assert isinstance(found.kernel, blocked.BlockedKernel)
+    dense = bridge.self_bridge(x, 0.5, method="dense")
+    assert np.abs(found.barycentric() - dense.barycentric()).max() <= 400 * ROUNDING
+    assert isinstance(bridge.self_bridge(x[:50], 0.5).kernel, DenseKernel)

@@ -68,7 +68,7 @@ def test_nothing_runs_again_when_nothing_changed(finished: Finished, known: Proj
 
 def test_exactly_the_chapters_that_reach_an_edited_module_run_again(known: Project) -> None:
     append(
-        known.package / "kernels.py",
+        known.package / "kernels" / "dense.py",
         "\n_once = squared_distances\n\n\n"
         "def squared_distances(x, y, scale=1.0):\n    return 2 * _once(x, y, scale)\n",
     )

@@ -8,20 +8,22 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, logsumexp
 
-from attnflow import densities, flows, gaussian, transport
+from attnflow import densities, flows, gaussian
+from attnflow.matrices import inverse_root, root
+from attnflow.transport import balance, wasserstein
 from sabotage import sabotage
 
 
 @sabotage("optimal_transport.kantorovich")
 def masses_are_ignored(patch: pytest.MonkeyPatch) -> None:
-    honest = transport.w2
-    patch.setattr(transport, "w2", lambda x, y, a=None, b=None: honest(x, y))
+    honest = wasserstein.w2
+    patch.setattr(wasserstein, "w2", lambda x, y, a=None, b=None: honest(x, y))
 
 
 @sabotage("optimal_transport.brenier")
 def the_map_whitens_and_colours(patch: pytest.MonkeyPatch) -> None:
     def no_gradient(cov0: np.ndarray, cov1: np.ndarray) -> np.ndarray:
-        return gaussian.spectral(np.sqrt, cov1) @ gaussian.spectral(lambda s: s**-0.5, cov0)
+        return root(cov1) @ inverse_root(cov0)
 
     patch.setattr(gaussian, "optimal_map", no_gradient)
 
@@ -29,7 +31,7 @@ def the_map_whitens_and_colours(patch: pytest.MonkeyPatch) -> None:
 @sabotage("optimal_transport.benamou-brenier")
 def covariances_are_taken_to_commute(patch: pytest.MonkeyPatch) -> None:
     def distance_of_roots(cov0: np.ndarray, cov1: np.ndarray) -> float:
-        roots = [gaussian.spectral(np.sqrt, cov) for cov in (cov0, cov1)]
+        roots = [root(cov) for cov in (cov0, cov1)]
         return float(np.linalg.norm(roots[0] - roots[1]))
 
     patch.setattr(gaussian, "bures_w2", distance_of_roots)
@@ -62,9 +64,9 @@ def the_equation_runs_a_tenth_too_slowly(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("optimal_transport.entropic-limits")
 def the_temperature_is_doubled(patch: pytest.MonkeyPatch) -> None:
-    honest = transport.sinkhorn
+    honest = balance.sinkhorn
 
-    def warm(scores: Any, *args: Any, **options: Any) -> transport.Potentials:
+    def warm(scores: Any, *args: Any, **options: Any) -> balance.Potentials:
         return honest(np.asarray(scores) / 2, *args, **options)
 
-    patch.setattr(transport, "sinkhorn", warm)
+    patch.setattr(balance, "sinkhorn", warm)

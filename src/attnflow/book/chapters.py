@@ -5,21 +5,20 @@ A chapter is a notebook in book/ with a cell tagged ``parameters``.
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
-from importlib.util import resolve_name
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import nbformat
 import yaml
-from IPython.core.inputtransformer2 import TransformerManager
 
 from attnflow.book.parameters import BookError, Parameter, parse_parameters
+from attnflow.book.reach import needed, reach
+from attnflow.claims import read_claims
 
 #: In place of requirements.lock where only its digest is known.
 LOCK_DIGEST = "requirements.sha256"
@@ -99,10 +98,12 @@ class Project(NamedTuple):
             raise BookError(f"there is no chapter {name!r:.80}; there are {', '.join(chapters)}")
         return chapters[name]
 
-    def claims(self) -> dict[str, dict[str, Any]]:
+    def claims(self) -> dict[str, dict[str, str]]:
         """claims.yml, by id."""
-        rows = yaml.safe_load((self.book / "claims.yml").read_text(encoding="utf-8"))
-        return {row["id"]: row for row in rows}
+        try:
+            return read_claims(self.book / "claims.yml")
+        except ValueError as error:
+            raise BookError(f"book/claims.yml: {error}") from None
 
 
 def _files(contents: Any) -> list[str]:
@@ -146,63 +147,14 @@ def code(notebook: nbformat.NotebookNode) -> list[str]:
     return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def reach(project: Project, sources: Iterable[str]) -> dict[str, Path]:
-    """The attnflow modules that these cells import, directly or through one another."""
-    found: dict[str, Path] = {}
-    todo = [name for source in sources for name in _imports(_python(source))]
-    while todo:
-        name = todo.pop()
-        path = _module_file(project, name) if name else None
-        if path is None or name in found:
-            continue
-        found[name] = path
-        package = name if path.stem == "__init__" else name.rpartition(".")[0]
-        todo += [name.rpartition(".")[0], *_imports(path.read_text(encoding="utf-8"), package)]
-    return dict(sorted(found.items()))
-
-
-def _python(cell: str) -> str:
-    """The cell as plain Python: magics become calls, and what a cell magic wraps is looked into."""
-    if not cell.lstrip().startswith("%%"):
-        return TransformerManager().transform_cell(cell)
-    body = TransformerManager().transform_cell(cell.lstrip().partition("\n")[2])
-    try:
-        ast.parse(body)
-    except SyntaxError:  # %%bash and the like
-        return ""
-    return body
-
-
-def _imports(source: str, package: str = "") -> list[str]:
-    out = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            out += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            name = resolve_name("." * node.level + (node.module or ""), package)
-            out += [name, *(f"{name}.{alias.name}" for alias in node.names)]
-    return [name for name in out if name.split(".")[0] == "attnflow"]
-
-
-def _module_file(project: Project, name: str) -> Path | None:
-    parts = name.split(".")[1:]
-    for path in (
-        project.package.joinpath(*parts).with_suffix(".py") if parts else None,
-        project.package.joinpath(*parts, "__init__.py"),
-    ):
-        if path is not None and path.is_file():
-            return path
-    return None
-
-
 class Recipe(NamedTuple):
     """All that a run of a chapter depends on but its parameters, read once."""
 
     project: Project
     chapter: Chapter
     source: nbformat.NotebookNode
-    files: dict[str, Path]  #: modules that it reaches and data that they name, by path in src/
-    basis: dict[str, Any]  #: digests of code, modules, data and lock
+    files: dict[str, Path]  #: modules that its imports run and data that they name, by path in src/
+    basis: dict[str, Any]  #: digests of code, of the modules that it reaches, of data and lock
 
     def key(self, parameters: Mapping[str, Any]) -> str:
         """The name of a run: the same key means the same numbers, so there is nothing to do."""
@@ -217,7 +169,8 @@ def recipe(project: Project, name: str) -> Recipe:
         source = chapter.read()
         sources = code(source)
         try:
-            modules = reach(project, sources)
+            modules = reach(project.package, sources)
+            imported = needed(project.package, sources)
         except SyntaxError as error:
             said = f"{chapter.name} has a cell that is not valid Python: {error}"
             raise BookError(said) from None
@@ -230,7 +183,7 @@ def recipe(project: Project, name: str) -> Recipe:
         "data": {n: _digest(p) for n, p in named.items()},
         "lock": _lock_digest(project),
     }
-    paths = [*modules.values(), *named.values()]
+    paths = [*imported.values(), *named.values()]
     files = {p.relative_to(project.root / "src").as_posix(): p for p in paths}
     return Recipe(project, chapter, source, files, basis)
 

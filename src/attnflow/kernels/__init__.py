@@ -1,5 +1,10 @@
-"""Products with Gaussian kernels: ``dense`` stores the matrix, ``fast`` takes linear time in d <= 3."""
+"""Products with Gaussian kernels, in three ways.
 
+``dense`` stores the matrix, ``blocked`` makes it anew a few rows at a time, ``fast`` takes linear time in
+at most three dimensions.
+"""
+
+from attnflow.kernels.blocked import BlockedKernel as BlockedKernel
 from attnflow.kernels.dense import DenseKernel as DenseKernel
 from attnflow.kernels.dense import Kernel as Kernel
 from attnflow.kernels.dense import squared_distances as squared_distances

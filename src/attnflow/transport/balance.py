@@ -44,6 +44,8 @@ LONGEST_STEP, SHORTEST_SHARE = 4.0, 1e-3
 ENOUGH, ARMIJO = 0.9, 1e-4
 #: Entries of the Hessian's diagonal below this share of the row are rounding.
 ROUNDING = 1e-14
+#: Scales beyond e^{+-100} are taken into the kernel; products of rounded numbers drift by less than this.
+LARGEST_SCALE, DRIFT = 100.0, 1e-12
 #: Row sums below this share of their mass have lost their digits: a sweep in logarithms restores them.
 FADED = 1e-200
 
@@ -133,53 +135,77 @@ def _temperatures(spread: float) -> list[float]:
 
 
 class _Plan:
-    """The plan at one temperature: potentials, and the matrix that belongs to them.
+    """The plan at one temperature, diag(u) kernel diag(v): a matrix that stays, and what scales it.
 
-    Columns are exact after every step; `residual` is what the rows lack.
+    Columns are exact after every step; `rows` are its row sums, `residual` what these lack.
     """
 
     def __init__(self, s: Array, a: Array, b: Array, f: Array) -> None:
-        self.s, self.a, self.b, self.f = s, a, b, f
+        self.s, self.a, self.b = s, a, b
         self.iterations, self.direct, self.damping = 0, False, DAMPING
-        self._refresh()
+        self._refresh(f)
         if (self.rows < FADED * a).any():  # far from the solution: whole rows underflow
             _, total, top = exponentials(s + (self.g + np.log(b)))
-            self.f = -(top + np.log(total))[:, 0]
-            self._refresh()
+            self._refresh(-(top + np.log(total))[:, 0])
 
-    def _refresh(self) -> None:
-        """g and the matrix from f alone, in logarithms."""
-        scores = self.s + (self.f + np.log(self.a))[:, None]
-        self.matrix, total, top = exponentials(scores, axis=0)
-        self.matrix *= self.b / total
-        self.g = -(top + np.log(total))[0]
-        self._measure()
+    @property
+    def f(self) -> Array:
+        """The potential of the rows."""
+        return self._f + np.log(self.u)
 
-    def _measure(self) -> None:
-        self.rows = self.matrix.sum(axis=1)
-        self.residual = float(np.abs(self.rows - self.a).sum())
+    @property
+    def g(self) -> Array:
+        """The potential of the columns."""
+        return self._g + np.log(self.v)
 
     def balance(self, tol: float, most: int) -> None:
-        """Until the rows are right to `tol`, by a fresh matrix, or `most` iterations are done."""
+        """Until the rows are right to `tol`, or `most` iterations are done."""
         while self.iterations < most and self.residual > tol:
             self._sweeps(tol, most)
             while self.residual > tol and self.iterations < most and self._newton(tol, most):
                 pass
-            self._refresh()  # what multiplications have lost
+            if tol < DRIFT:
+                self._refresh(self.f)
+
+    def _refresh(self, f: Array) -> None:
+        """The kernel of a potential, in logarithms, with exact columns."""
+        self._f = f
+        scores = self.s + (f + np.log(self.a))[:, None]
+        self.kernel, total, top = exponentials(scores, axis=0)
+        self.kernel *= self.b / total
+        self.squares: Array | None = None
+        self._g = -(top + np.log(total))[0]
+        self.u, self.v = np.ones(len(self.a)), np.ones(len(self.b))
+        self._measured(self.kernel.sum(axis=1))
+
+    def _measured(self, rows: Array) -> None:
+        self.rows, self.residual = rows, float(np.abs(rows - self.a).sum())
+
+    def _take(self, u: Array, v: Array, rows: Array) -> None:
+        """Rows times u and columns times v from here on."""
+        self.u, self.v = self.u * u, self.v * v
+        self._measured(rows)
+        if max(np.abs(np.log(self.u)).max(), np.abs(np.log(self.v)).max()) > LARGEST_SCALE:
+            self._refresh(self.f)
+
+    def _times(self, x: Array) -> Array:
+        """P x."""
+        return self.u * (self.kernel @ (self.v * x))
+
+    def _transposed(self, x: Array) -> Array:
+        """P^T x."""
+        return self.v * ((self.u * x) @ self.kernel)
 
     def _sweeps(self, tol: float, most: int) -> None:
         """Alternating normalisation while it is quick."""
-        u, v, residual = np.ones(len(self.a)), np.ones(len(self.b)), self.residual
-        rows = self.rows
         for done in range(1, most - self.iterations + 1):
-            u = self.a / rows
-            v = self.b / (u @ self.matrix)
-            rows = self.matrix @ v
-            last, residual = residual, float(np.abs(u * rows - self.a).sum())
+            last = self.residual
+            u = self.a / self.rows
+            v = self.b / self._transposed(u)
+            self._take(u, v, u * self._times(v))
             self.iterations += 1
-            if residual <= tol or (done > FEW and residual > QUICK * last):
+            if self.residual <= tol or (done > FEW and self.residual > QUICK * last):
                 break
-        self._scale(u, v)
 
     def _newton(self, tol: float, most: int) -> bool:
         """One Newton step on F; whether it made progress."""
@@ -188,16 +214,15 @@ class _Plan:
         slope = float((self.rows - self.a) @ change)  # of F, < 0
         while share >= SHORTEST_SHARE and self.iterations < most:
             u = np.exp(share * change)
-            totals = u @ self.matrix
+            totals = self._transposed(u)
             v = self.b / totals
-            residual = float(np.abs(u * (self.matrix @ v) - self.a).sum())
+            rows = u * self._times(v)
             self.iterations += 1
-            lower = float(
-                self.b @ np.log(totals / self.b) - share * (self.a @ change)
-            )  # F's change
+            residual = float(np.abs(rows - self.a).sum())
+            lower = float(self.b @ np.log(totals / self.b) - share * (self.a @ change))
             if residual <= ENOUGH * self.residual or lower <= ARMIJO * share * slope:
                 self.damping = max(self.damping / EASE, LEAST_DAMPING)
-                self._scale(u, v)
+                self._take(u, v, rows)
                 return True
             share /= 2
         self.damping = min(self.damping * HARDEN, MOST_DAMPING)
@@ -216,8 +241,9 @@ class _Plan:
 
     def _conjugate(self, tol: float, most: int) -> tuple[Array, bool]:
         """By conjugate gradients with the diagonal as preconditioner; and whether they got there."""
-        inverse = 1 / self.b
-        own = np.einsum("ij,ij,j->i", self.matrix, self.matrix, inverse)
+        if self.squares is None:
+            self.squares = self.kernel**2
+        own = self.u**2 * (self.squares @ (self.v**2 / self.b))
         diagonal = np.maximum(self.rows - own, ROUNDING * self.rows)
         r = self.a - self.rows
         r -= r.mean()
@@ -226,7 +252,7 @@ class _Plan:
         x, z = np.zeros(len(r)), r / diagonal
         p, rz = z, float(r @ z)
         for _ in range(min(MOST_CONJUGATE, most - self.iterations)):
-            image = self.rows * p - self.matrix @ (inverse * (p @ self.matrix))
+            image = self.rows * p - self._times(self._transposed(p) / self.b)
             self.iterations += 1
             curvature = float(p @ image)
             if not curvature > 0:  # rounding has taken over
@@ -245,15 +271,9 @@ class _Plan:
         The Hessian is the Laplacian of the graph in which rows i, k are joined by
         sum_j P_ij P_kj / b_j: its diagonal is summed from the other entries.
         """
-        scaled = self.matrix / np.sqrt(self.b)
+        scaled = self.u[:, None] * self.kernel * (self.v / np.sqrt(self.b))
         joint = scaled @ scaled.T
         np.fill_diagonal(joint, 0.0)
         diagonal = joint.sum(axis=1) + self.damping * self.a + np.finfo(float).tiny
-        return np.linalg.solve(np.diag(diagonal) - joint, self.a - self.rows)
-
-    def _scale(self, u: Array, v: Array) -> None:
-        """Rows times u, columns times v, taken into the potentials."""
-        self.f, self.g = self.f + np.log(u), self.g + np.log(v)
-        self.matrix *= u[:, None]
-        self.matrix *= v
-        self._measure()
+        step = np.linalg.solve(np.diag(diagonal) - joint, self.a - self.rows)
+        return np.asarray(step, np.float64)

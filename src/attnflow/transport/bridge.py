@@ -24,8 +24,9 @@ from numpy.typing import ArrayLike
 
 from attnflow import validate
 from attnflow.errors import NotConverged
+from attnflow.kernels.blocked import BlockedKernel
 from attnflow.kernels.dense import BLOCK_ENTRIES, DenseKernel, Kernel, squared_distances
-from attnflow.kernels.fast import ACCURACIES, FastKernel, cheaper
+from attnflow.kernels.fast import ACCURACIES, DENSE_BYTES, FastKernel, cheaper
 from attnflow.softmax import softmax_rows
 from attnflow.validate import Array
 
@@ -105,7 +106,8 @@ def self_bridge(
     """The Schrödinger bridge of the measure sum_i w_i delta(x_i) to itself.
 
     `tol` bounds the L1 error of the marginal. `method` is "dense" (the kernel matrix is stored,
-    8 n^2 bytes), "fast" (:mod:`attnflow.kernels.fast`: d <= 3, linear in n) or "auto", the cheaper one.
+    8 n^2 bytes), "fast" (:mod:`attnflow.kernels.fast`: d <= 3, linear in n) or "auto": the cheaper
+    one, or the dense one in blocks where its matrix would be too large.
 
     >>> bridge = self_bridge([[0.0], [1.0], [3.0]], eps=0.5)
     >>> bool(np.allclose(bridge.plan().sum(axis=0), 1 / 3))
@@ -134,6 +136,8 @@ def _kernel(x: Array, eps: float, tol: float, method: str) -> Kernel:
     accuracy = float(np.clip(FAST_SHARE * tol, *ACCURACIES))
     if method == "fast" or (method == "auto" and cheaper(x, eps, accuracy)):
         return FastKernel(x, eps, accuracy)
+    if method == "auto" and 8 * len(x) ** 2 > DENSE_BYTES:
+        return BlockedKernel(x, eps)
     return DenseKernel(x, eps)
 
 
