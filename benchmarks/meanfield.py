@@ -74,7 +74,7 @@ def main() -> None:
     ]
     text = {
         "kind": str, "seconds a layer": "{:.3f}".format, "seconds": "{:.1f}".format,
-        "direct rows": "{:.2%}".format, "error": "{:.1e}".format, "covariance": "{:.1e}".format,
+        "error": "{:.1e}".format, "covariance": "{:.1e}".format,
         "peak GB": "{:.2f}".format,
     }  # fmt: skip
     report.show(rows, text)
