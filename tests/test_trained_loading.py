@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -200,3 +202,20 @@ def test_metadata_that_change_the_arithmetic_are_refused(
 ) -> None:
     with pytest.raises(CheckpointError, match=rule):
         described(LLAMA | changes)
+
+
+@pytest.mark.parametrize("package", ["gguf", "tokenizers", "platformdirs"])
+def test_a_missing_package_is_named_with_what_brings_it(package: str) -> None:
+    code = f"""
+import sys
+sys.modules[{package!r}] = None
+from attnflow.errors import MissingPackage
+try:
+    import attnflow.trained
+except MissingPackage as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (
+        f"needs {package}, which is not installed: pip install 'attnflow[trained]'" in done.stdout
+    )

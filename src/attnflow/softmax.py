@@ -21,7 +21,8 @@ def hide_future(scores: Floats) -> Floats:
     array([[  0., -inf],
            [  0.,   0.]])
     """
-    scores[..., np.triu(np.ones(scores.shape[-2:], dtype=bool), 1)] = -np.inf
+    later = np.triu(np.ones(scores.shape[-2:], dtype=bool), 1)
+    np.copyto(scores, -np.inf, where=later)  # several times faster than indexing by the mask
     return scores
 
 

@@ -16,7 +16,7 @@ span of the columns of all W.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -124,7 +124,7 @@ class Part(NamedTuple):
             scores = q @ k.T
         if not np.isfinite(scores).all():
             raise ValueError("scores must be finite; these tokens or matrices are too large")
-        P = softmax_rows(hide_future(scores) if head.causal else scores)
+        P = cast(Array, softmax_rows(hide_future(scores) if head.causal else scores))
         return cls(M, W, turn, q, k, v, P, P @ v, head.causal)
 
     def single(self) -> Part:
@@ -233,7 +233,7 @@ def _columns(z: Array, k: int) -> tuple[Array, Array, Array]:
 
 
 def _turned(y: Array, turn: Turn | None) -> Array:
-    return y if turn is None else rotate(y, turn)
+    return y if turn is None else cast(Array, rotate(y, turn))
 
 
 def _centred(Y: Array, P: Array) -> Array:

@@ -69,7 +69,7 @@ def described(metadata: Mapping[str, Any]) -> Architecture:
 
 
 def _named(layouts: Mapping[str, Layout], key: str, facts: Mapping[str, Any]) -> Architecture:
-    kind = facts.get(key)
+    kind = str(facts.get(key))
     if kind not in layouts:
         raise CheckpointError(f"{key} must be one of {', '.join(layouts)}, got {kind!r}")
     return layouts[kind].architecture(facts)
