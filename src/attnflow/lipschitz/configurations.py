@@ -141,7 +141,7 @@ def large_radius(A: ArrayLike, V: ArrayLike, x: ArrayLike, *, causal: bool = Fal
 
 
 def _widest(A: ArrayLike, V: ArrayLike) -> tuple[Array, float]:
-    """The singular direction u of A or V with the largest |Vu| |A^T u|, and that product."""
+    """The singular direction u of A or V with the largest ``|Vu| |A^T u|``, and that product."""
     A, V = pair(A, V)
     directions = np.hstack([np.linalg.svd(A)[0], np.linalg.svd(V)[2].T])
     sizes = np.linalg.norm(V @ directions, axis=0) * np.linalg.norm(A.T @ directions, axis=0)

@@ -157,7 +157,7 @@ def exponent_upper_bound(A: ArrayLike, V: ArrayLike, R: float, n: int | None = N
 
 
 def _best_in_plane(B: Array, plane: Array) -> Array:
-    """The x in the unit ball of a plane, given by orthonormal columns, with the largest |Bx| - <Bx, x>."""
+    """The x in the unit ball of a plane, given by orthonormal columns, with the largest ``|Bx| - <Bx, x>``."""
 
     def along(turns: Array) -> tuple[Array, Array]:
         """The value in each direction of the plane, and the x of that value, (d, turns)."""

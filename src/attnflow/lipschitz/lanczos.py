@@ -35,8 +35,10 @@ LEAST, PATIENCE = 8, 3
 class LocalConstant(NamedTuple):
     """The largest singular value of a Jacobian, with what vouches for it."""
 
-    value: float  #: |J^T left|, so never above the true constant but for rounding
-    residual: float  #: |J right - value left|: a singular value lies within this of `value`
+    value: float  #: the norm of ``J^T left``, so never above the true constant but for rounding
+    residual: (
+        float  #: the norm of ``J right - value left``: a singular value lies within this of `value`
+    )
     error: float  #: an estimate of what `value` lacks, after Kato and Temple
     iterations: int  #: steps of Lanczos, each one product with J and one with its transpose
     converged: bool  #: whether error <= tol * value
