@@ -145,6 +145,11 @@ def _constants() -> list[Call]:
         Call("mean_field_upper", lipschitz.mean_field_upper, ball),
         Call("mean_field_lower", lipschitz.mean_field_lower, one),
         Call("adversarial", lipschitz.adversarial, {**one, "n": 8}),
+        Call("exponent", lipschitz.exponent, {"A": -2 * I}),
+        Call("one_leader", lipschitz.one_leader, {**one, "n": 8}),
+        Call("exponent_lower_bound", lipschitz.exponent_lower_bound, {**one, "n": 8}),
+        Call("exponent_upper_bound", lipschitz.exponent_upper_bound, {**ball, "n": 8}),
+        Call("worse", lipschitz.worse, {"layer": LAYER, "x": X, "R": 1.0}),
     ]
 
 

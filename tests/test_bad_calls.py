@@ -68,7 +68,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         patch.setenv("ATTNFLOW_ROOT", str(project.root))
         patch.setenv("ATTNFLOW_ASSETS", str(project.root / "assets"))
         patch.setattr("attnflow.book.kernels.Kernels.run", refuse)
-        patch.setattr("attnflow.assets.download", refuse)
+        patch.setattr("attnflow.assets.fetching.download", refuse)
         yield project
 
 

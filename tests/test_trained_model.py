@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -15,9 +14,9 @@ from numpy.typing import NDArray
 from tolerances import SINGLE, TRAINED_ANGLES, TRAINED_DOUBLE, TRAINED_SINGLE
 
 from attnflow import assets
-from attnflow.trained import Model, Trace, layouts, load
+from attnflow.trained import Model, Trace, llama, load
 from attnflow.trained import model as transformer
-from attnflow.trained.checkpoints import CheckpointError
+from attnflow.trained.architecture import Block
 
 REACTION = "CC(C)S.CN(C)C=O.Fc1cccnc1F.O=C([O-])[O-].[K+].[K+]>>CC(C)Sc1ncccc1F"
 #: A wrong model must be wrong by more than this, far beyond any tolerance above.
@@ -41,12 +40,12 @@ def single(name: str) -> Model:
     return load(name)
 
 
-class OneLayer(dict[int, layouts.Layer]):
-    """The layers a model has read, of which it keeps the last one only."""
+class OneBlock(dict[int, Block]):
+    """The blocks a model has read, of which it keeps the last one only."""
 
-    def __setitem__(self, index: int, layer: layouts.Layer) -> None:
+    def __setitem__(self, index: int, block: Block) -> None:
         self.clear()
-        super().__setitem__(index, layer)
+        super().__setitem__(index, block)
 
 
 def model(name: str, dtype: str = "float32") -> Model:
@@ -54,7 +53,7 @@ def model(name: str, dtype: str = "float32") -> Model:
     if dtype == "float32":
         return single(name)
     double = load(name, dtype=dtype)
-    double._layers = OneLayer()
+    double._blocks = OneBlock()
     return double
 
 
@@ -157,15 +156,15 @@ def test_albert_fills_in_masked_symbols() -> None:
 
 
 def _without_root_k(monkeypatch: pytest.MonkeyPatch, small: Model) -> None:
-    right = transformer.softmax
+    right = transformer.attention_weights
     monkeypatch.setattr(
-        transformer, "softmax", lambda q, k, c: right(q * np.sqrt(q.shape[-1]), k, c)
+        transformer, "attention_weights", lambda q, k, c: right(q * np.sqrt(q.shape[-1]), k, c)
     )
 
 
 def _without(field: str) -> Callable[[pytest.MonkeyPatch, Model], None]:
     def change(monkeypatch: pytest.MonkeyPatch, small: Model) -> None:
-        small._layers[0] = small._layer(0)._replace(**{field: None})
+        small._blocks[0] = small._block(0)._replace(**{field: None})
 
     return change
 
@@ -180,8 +179,10 @@ def _positions_shifted(monkeypatch: pytest.MonkeyPatch, small: Model) -> None:
 
 
 def _mask_inverted(monkeypatch: pytest.MonkeyPatch, small: Model) -> None:
-    right = transformer.softmax
-    monkeypatch.setattr(transformer, "softmax", lambda q, k, causal: right(q, k, not causal))
+    right = transformer.attention_weights
+    monkeypatch.setattr(
+        transformer, "attention_weights", lambda q, k, causal: right(q, k, not causal)
+    )
 
 
 def _larger_eps(monkeypatch: pytest.MonkeyPatch, small: Model) -> None:
@@ -220,12 +221,12 @@ def test_the_two_gelus_are_told_apart(kind: str, tmp_path: Path) -> None:
 
 
 def _pairs_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layouts, "_halves", lambda matrix, size: matrix)
+    monkeypatch.setattr(llama, "_halves", lambda matrix, size: matrix)
 
 
 def _turned_back(monkeypatch: pytest.MonkeyPatch) -> None:
     right = transformer.rotate
-    monkeypatch.setattr(transformer, "rotate", lambda x, angles: right(x, -angles))
+    monkeypatch.setattr(transformer, "rotate", lambda y, turn: right(y, turn.back))
 
 
 def _groups_interleaved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -239,7 +240,7 @@ def test_wrong_rotations_and_groups_fail_parity(
     expected = reference()["smollm2-hidden"][:3]
     ids = reference()["smollm2-ids"].tolist()
     mutate(monkeypatch)
-    trace = load("smollm2").forward(ids, layers=2)
+    trace = load("smollm2").forward(ids, depth=2)
     assert error(trace.hidden[:, ::5, ::16], expected) > WRONG
 
 
@@ -248,9 +249,9 @@ def test_wrong_rotations_and_groups_fail_parity(
 
 @pytest.mark.parametrize("name", ["minilm", "albert", "smollm2"])
 def test_attention_heads_reproduce_attention(name: str) -> None:
-    trace = model(name).forward(REACTION if name == "albert" else alice()[1000:1160], layers=2)
+    trace = model(name).forward(REACTION if name == "albert" else alice()[1000:1160], depth=2)
     n, x = len(trace.ids), trace.inputs[1].astype(np.float64)
-    heads = model(name).attention_heads(1, n)
+    heads = model(name).attention_heads(1, positions=n)
     assert len(heads) == model(name).heads
     for h, head in enumerate(heads):
         q, k = x @ head.Q.T, x @ head.K.T
@@ -277,21 +278,33 @@ def _turn(z: NDArray[Any], angles: NDArray[Any]) -> NDArray[Any]:
 def test_heads_put_together_are_what_attention_adds(name: str) -> None:
     """x + sum_h P_h x V_h^T W_h^T + bias is what the first half of a layer makes of x."""
     m = model(name)
-    trace = m.forward(REACTION if name == "albert" else alice()[1000:1160], layers=1)
-    layer, x = m._layer(0), trace.inputs[0].astype(np.float64)
+    trace = m.forward(REACTION if name == "albert" else alice()[1000:1160], depth=1)
+    block, x = m._block(0), trace.inputs[0].astype(np.float64)
     added = np.zeros_like(x)
-    for P, head in zip(trace.attention(0), m.attention_heads(0, len(x)), strict=True):
+    for P, head in zip(trace.attention(0), m.attention_heads(0), strict=True):
         assert head.W is not None
         added += P @ x @ head.V.T @ head.W.T
-    if layer.qkv_bias is not None and layer.out_bias is not None:
-        added += layer.out @ layer.qkv_bias[-m.width :] + layer.out_bias
-    found = m._attend(layer, trace.queries[0], trace.keys[0], trace.values[0])
+    if block.qkv_bias is not None and block.out_bias is not None:
+        added += block.out @ block.qkv_bias[-m.width :] + block.out_bias
+    found = m._attend(block, trace.queries[0], trace.keys[0], trace.values[0])
     assert error(found[None], added[None]) < TRAINED_SINGLE
+
+
+def test_heads_carry_the_angles_that_are_asked_for() -> None:
+    smol = model("smollm2")
+    some, every = smol.attention_heads(1, positions=7), smol.attention_heads(1)
+    assert some[0].angles is not None
+    assert every[0].angles is not None
+    assert some[0].angles.shape == (7, smol.architecture.size // 2)
+    assert every[0].angles.shape == (smol.positions, smol.architecture.size // 2)
+    np.testing.assert_array_equal(some[0].angles, every[0].angles[:7])
+    np.testing.assert_array_equal(some[0].Q, every[0].Q)
+    assert model("minilm").attention_heads(1)[0].angles is None
 
 
 def test_stopping_early_is_a_prefix(kind: str, tmp_path: Path) -> None:
     small = load(tiny.write(tmp_path, kind))
-    whole, part, none = (small.forward(tiny.IDS, layers=n) for n in (None, 1, 0))
+    whole, part, none = (small.forward(tiny.IDS, depth=n) for n in (None, 1, 0))
     np.testing.assert_array_equal(part.hidden, whole.hidden[:2])
     np.testing.assert_array_equal(none.hidden, whole.hidden[:1])
     for name in ("inputs", "queries", "keys", "values"):
@@ -300,16 +313,16 @@ def test_stopping_early_is_a_prefix(kind: str, tmp_path: Path) -> None:
 
 def test_albert_goes_on_beyond_its_depth() -> None:
     albert = model("albert")
-    deep, whole = albert.forward(REACTION, layers=24), albert.forward(REACTION)
+    deep, whole = albert.forward(REACTION, depth=24), albert.forward(REACTION)
     assert deep.hidden.shape == (25, 56, 256)
     np.testing.assert_array_equal(deep.hidden[:13], whole.hidden)
     again = np.array(deep.hidden[12])
-    layer, a = albert._layer(0), albert.architecture
+    block, a = albert._block(0), albert.architecture
     for index in range(12, 24):
-        q, k, v = albert._project(layer, again)
-        again = transformer.normalise(again + albert._attend(layer, q, k, v), layer.attention_norm, a.eps)  # fmt: skip
+        q, k, v = albert._project(block, again, None)
+        again = transformer.normalise(again + albert._attend(block, q, k, v), block.attention_norm, a.eps)  # fmt: skip
         again = transformer.normalise(
-            again + albert._perceptron(layer, again), layer.mlp_norm, a.eps
+            again + albert._perceptron(block, again), block.mlp_norm, a.eps
         )
         assert error(again[None], deep.hidden[index + 1][None]) < TRAINED_SINGLE
 
@@ -325,10 +338,10 @@ def test_one_layer_of_smollm2_reads_one_layer() -> None:
             return tensor.read()
 
         tensors[name] = tensor._replace(read=read)
-    smol.forward("Alice", layers=1)
+    smol.forward("Alice", depth=1)
     assert {name.split(".")[1] for name in asked if name.startswith("blk")} == {"0"}
     count = len(asked)
-    smol.forward("Alice", layers=1)
+    smol.forward("Alice", depth=1)
     assert len(asked) == count
 
 
@@ -350,79 +363,8 @@ def test_what_a_trace_holds() -> None:
     np.testing.assert_allclose(trace.embedded, words + positions[:5] + types, atol=10 * SINGLE)
     np.testing.assert_allclose(trace.attention(3).sum(axis=-1), 1, atol=10 * SINGLE)
     np.testing.assert_array_equal(trace.inputs, trace.hidden[:-1])
-    assert model("albert").forward(REACTION, layers=1).embedded.shape == (56, 128)
+    assert model("albert").forward(REACTION, depth=1).embedded.shape == (56, 128)
     assert model("smollm2").position_vectors is None
-
-
-# --- checkpoints in other clothes ----------------------------------------------------------------
-
-
-def _renamed(kind: str, change: Callable[[str], str]) -> dict[str, NDArray[Any]]:
-    return {change(name): value for name, value in tiny.tensors(kind).items()}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda name: name.removeprefix("bert.").removeprefix("albert.").removeprefix("transformer."),
-        lambda name: name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"),
-    ],
-    ids=["no prefix", "gamma and beta"],
-)  # fmt: skip
-def test_other_names_of_the_same_weights(
-    kind: str, change: Callable[[str], str], tmp_path: Path
-) -> None:
-    one = load(tiny.write(tmp_path / "one", kind)).forward(tiny.IDS)
-    other = load(tiny.write(tmp_path / "other", kind, _renamed(kind, change))).forward(tiny.IDS)
-    np.testing.assert_array_equal(one.hidden, other.hidden)
-
-
-@pytest.mark.parametrize("form", ["zip", "legacy"])
-def test_pytorch_files_give_the_same_model(kind: str, form: str, tmp_path: Path) -> None:
-    expected = load(tiny.write(tmp_path, kind)).forward(tiny.IDS)
-    (tmp_path / "model.safetensors").unlink()
-    drawn = tiny.tensors(kind)
-    entries = {
-        name: tiny.tensor(str(i), value.shape, legacy=form == "legacy")
-        for i, (name, value) in enumerate(drawn.items())
-    }
-    raws = {str(i): value.tobytes() for i, value in enumerate(drawn.values())}
-    writer = tiny.write_zip if form == "zip" else tiny.write_legacy
-    writer(tmp_path / "pytorch_model.bin", tiny.state(entries), raws)
-    np.testing.assert_array_equal(load(tmp_path).forward(tiny.IDS).hidden, expected.hidden)
-
-
-def test_gpt2_tokenizer_from_vocabulary_and_merges(tmp_path: Path) -> None:
-    path = tiny.write(tmp_path, "gpt2")
-    words = {word: i for i, word in enumerate(["a", "b", "Ġ", "ab", "Ġab"])}
-    (path / "vocab.json").write_text(json.dumps(words), encoding="utf-8")
-    (path / "merges.txt").write_text("#version: 0.2\na b\nĠ ab\n", encoding="utf-8")
-    assert load(path).encode("ab ab b") == [3, 4, 2, 1]
-
-
-def test_word_pieces_from_a_plain_vocabulary(tmp_path: Path) -> None:
-    path = tiny.write(tmp_path, "bert")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "rabbit", "##s", "Rabbit"]
-    (path / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
-    assert load(path).encode("Rabbits") == [2, 5, 6, 3]
-    (path / "tokenizer_config.json").write_text('{"do_lower_case": false}', encoding="utf-8")
-    assert load(path).encode("Rabbits") == [2, 7, 6, 3]
-
-
-def test_symbols_of_reactions() -> None:
-    words = (assets.fetch("albert") / "vocab.txt").read_text("utf-8").splitlines()
-    found = [words[i] for i in model("albert").encode("[C@@H](Br)Cl>>C%10!")]
-    assert found == [
-        "[CLS]", "[C@@H]", "(", "Br", ")", "Cl", ">>", "C", "%10", "[UNK]", "[SEP]",
-    ]  # fmt: skip
-
-
-def test_a_causal_model_reads_symbols_without_a_frame(tmp_path: Path) -> None:
-    path = tiny.write(tmp_path, "gpt2")
-    (path / "vocab.txt").write_text("[PAD]\n[HEAVY]\nA\nR\n", encoding="utf-8")
-    assert load(path).encode("[HEAVY]ARA") == [1, 2, 3, 2]
-    with pytest.raises(ValueError, match="symbols the model knows, got 'W'"):
-        load(path).encode("AW")
 
 
 # --- what is refused -----------------------------------------------------------------------------
@@ -441,16 +383,16 @@ def test_texts_and_ids_that_do_not_fit(tmp_path: Path) -> None:
             small.forward(wrong)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="has no tokenizer beside its weights"):
         small.encode("Alice")
-    with pytest.raises(ValueError, match="has 2 layers, got layers=3"):
-        small.forward(tiny.IDS, layers=3)
-    with pytest.raises(ValueError, match="layers must be a whole number >= 0, got -1"):
-        small.forward(tiny.IDS, layers=-1)
+    with pytest.raises(ValueError, match="has 2 layers, got depth=3"):
+        small.forward(tiny.IDS, depth=3)
+    with pytest.raises(ValueError, match="depth must be a whole number >= 0, got -1"):
+        small.forward(tiny.IDS, depth=-1)
     with pytest.raises(ValueError, match=r"layer must lie in \[0, 2\), got 2"):
         small.forward(tiny.IDS).attention(2)
     with pytest.raises(ValueError, match=r"layer must lie in \[0, 2\), got -1"):
-        small.attention_heads(-1, 4)
+        small.attention_heads(-1)
     with pytest.raises(ValueError, match="at most 16 tokens, got 99"):
-        small.attention_heads(0, 99)
+        small.attention_heads(0, positions=99)
 
 
 def test_a_long_text_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -462,71 +404,3 @@ def test_a_long_text_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch)
             model("minilm").forward(empty)
     with pytest.raises(ValueError, match="no language head"):
         model("minilm").logits(Trace(*[np.zeros((1, 1, 384), np.float32)] * 7, causal=False))
-
-
-@pytest.mark.parametrize(
-    ("kind", "changes", "rule"),
-    [
-        ("bert", {"model_type": "roberta"}, "one of bert, albert, gpt2, got 'roberta'"),
-        ("bert", {"hidden_act": "swish-ish"}, "hidden_act must be one of .*got 'swish-ish'"),
-        ("bert", {"position_embedding_type": "relative_key"}, "must be 'absolute', got 'relative_key'"),
-        ("bert", {"is_decoder": True}, "is_decoder must be False, got True"),
-        ("bert", {"num_attention_heads": 5}, "multiple of the heads, got 24 and 5"),
-        ("bert", {"num_hidden_layers": "two"}, "num_hidden_layers must be a whole number"),
-        ("bert", {"layer_norm_eps": "small"}, "layer_norm_eps must be a number > 0, got 'small'"),
-        ("albert", {"num_hidden_groups": 2}, "num_hidden_groups must be 1, got 2"),
-        ("albert", {"inner_group_num": 2}, "inner_group_num must be 1, got 2"),
-        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "must be False, got True"),
-        ("gpt2", {"scale_attn_weights": False}, "scale_attn_weights must be True, got False"),
-    ],
-)  # fmt: skip
-def test_settings_that_change_the_arithmetic_are_refused(
-    kind: str, changes: dict[str, Any], rule: str, tmp_path: Path
-) -> None:
-    with pytest.raises(CheckpointError, match=rule):
-        load(tiny.write(tmp_path, kind, **changes))
-
-
-def test_missing_and_misshapen_tensors_are_named(tmp_path: Path) -> None:
-    drawn = tiny.tensors("bert")
-    name = "bert.encoder.layer.1.attention.self.key.bias"
-    value = drawn.pop(name)
-    with pytest.raises(CheckpointError, match=f"must hold {name}"):
-        load(tiny.write(tmp_path / "a", "bert", drawn)).forward(tiny.IDS)
-    drawn[name] = value[:5]
-    with pytest.raises(CheckpointError, match=rf"{name} must have shape \(24,\), got \(5,\)"):
-        load(tiny.write(tmp_path / "b", "bert", drawn)).forward(tiny.IDS)
-    with pytest.raises(CheckpointError, match=r"must hold one wte\.weight, got none"):
-        load(tiny.write(tmp_path / "c", "gpt2", drawn))
-
-
-def test_what_is_no_model(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="one of minilm, albert, smollm2, iglm or a path"):
-        load("gpt5")
-    with pytest.raises(ValueError, match="dtype must be float32 or float64, got int64"):
-        load("minilm", dtype=int)
-    with pytest.raises(assets.AssetError, match="accept_licence=True"):
-        load("iglm")
-    path = tiny.write(tmp_path, "bert")
-    (path / "config.json").write_text("[]", encoding="utf-8")
-    with pytest.raises(CheckpointError, match="must hold a JSON object"):
-        load(path)
-    (path / "config.json").write_text("{", encoding="utf-8")
-    with pytest.raises(CheckpointError, match="is no JSON"):
-        load(path)
-    (path / "config.json").unlink()
-    with pytest.raises(CheckpointError, match=r"must be a directory with config\.json"):
-        load(path)
-
-
-def test_a_tokenizer_that_cannot_be_read(tmp_path: Path) -> None:
-    path = tiny.write(tmp_path, "bert")
-    (path / "tokenizer.json").write_text("{}", encoding="utf-8")
-    with pytest.raises(CheckpointError, match="tokenizer that cannot be read"):
-        load(path)
-
-
-def test_a_path_may_start_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tiny.write(tmp_path / "tiny", "bert")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert load("~/tiny").kind == "bert"

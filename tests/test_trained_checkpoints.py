@@ -18,8 +18,8 @@ import tiny_checkpoints as tiny
 from safetensors.numpy import save, save_file
 
 from attnflow import assets
-from attnflow.trained.checkpoints import CheckpointError, open_weights
-from attnflow.trained.weights import blame
+from attnflow.trained.checkpoints import open_weights
+from attnflow.trained.weights import CheckpointError, blame
 
 DATA = Path(__file__).parent / "data"
 VALUES = np.arange(6, dtype=np.float32).reshape(2, 3)

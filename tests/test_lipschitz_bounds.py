@@ -2,16 +2,20 @@ import math
 
 import numpy as np
 import pytest
+from balls import I1, I2, I3, SKEW, dense, forward, in_ball, norm, problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jacobians import layer
 from tolerances import EXPONENTIAL, ROUNDING, SEVEN_DIGITS, SIX_DIGITS
 
 from attnflow import lipschitz
 from attnflow.attention import MultiHead, SoftmaxAttention
 from attnflow.lipschitz import (
+    Head,
     adversarial,
     gamma,
     large_radius,
+    layer_upper_bound,
     local_constant,
     lower_bound,
     mean_field_lower,
@@ -26,49 +30,6 @@ from attnflow.lipschitz import (
 )
 
 SEEDS = st.integers(0, 2**32 - 1)
-MASKS = pytest.mark.parametrize("causal", [False, True])
-I1, I2, I3 = (np.eye(d) for d in (1, 2, 3))
-#: Symmetric part diag(2, 1, -3), and a part that is not symmetric.
-SKEW = np.array([[2.0, 1.0, -0.5], [-1.0, 1.0, 0.7], [0.5, -0.7, -3.0]])
-WIDE = np.array([[1.0, 2.0, 0.0], [0.0, -1.0, 3.0]])
-
-
-def forward(A, V, x, causal=False, counts=None):
-    """Rows of exp <A x_i, x_j> over their sums, for real or complex x; a token may count often."""
-    scores = np.einsum("...ia,...ja->...ij", x @ A.T, x)
-    seen = np.tri(x.shape[-2]) if causal else np.ones((x.shape[-2],) * 2)
-    top = np.where(seen, scores.real, -np.inf).max(axis=-1, keepdims=True)
-    mass = np.exp(np.where(seen, scores - top, 0)) * seen * (1 if counts is None else counts)
-    return (mass / mass.sum(axis=-1, keepdims=True)) @ (x @ V.T)
-
-
-def dense(A, V, x, causal=False):
-    """The Jacobian by complex steps, shape (n, p, n, d)."""
-    n, d = x.shape
-    steps = x + 1e-30j * np.eye(n * d).reshape(-1, n, d)
-    return np.moveaxis((forward(A, V, steps, causal).imag / 1e-30).reshape(n, d, n, -1), (0, 1), (2, 3))  # fmt: skip
-
-
-def norm(A, V, x, causal=False):
-    J = dense(A, V, x, causal)
-    return np.linalg.norm(J.reshape(J.shape[0] * J.shape[1], -1), 2)
-
-
-def problem(seed, least=1):
-    """Matrices, a radius, and a number of tokens."""
-    rng = np.random.default_rng(seed)
-    d, p = int(rng.integers(least, 5)), int(rng.integers(1, 5))
-    A = rng.normal(size=(d, d)) * rng.choice([0.1, 1.0, 3.0])
-    if rng.integers(3) == 0:
-        A = A @ A.T * rng.choice([-1, 1])
-    return A, rng.normal(size=(p, d)), float(rng.choice([0.3, 1.0, 2.0])), int(rng.integers(3, 9))
-
-
-def in_ball(n, d, R, seed):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(size=(n, d))
-    inside = np.where(rng.integers(2, size=(n, 1)), 1.0, rng.uniform(size=(n, 1)))
-    return R * inside * x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
 # numbers that are known
@@ -224,157 +185,35 @@ def test_several_heads_stay_below_the_sum(seed, causal):
     assert bound == pytest.approx(sizes @ alone)
 
 
-# one at the centre, others spread
+# heads of a trained layer
 
 
-@settings(max_examples=60, deadline=None)
-@given(SEEDS)
-def test_the_spread_tokens_answer_as_much_as_is_said(seed):
-    A, V, R, n = problem(seed)
-    x = spread(A, V, R, n)
-    assert x.shape == (n, len(A))
-    assert (x[0] == 0).all()
-    assert np.abs(x.sum(axis=0)).max() <= ROUNDING
-    assert (np.linalg.norm(x, axis=1) > 0).sum() == 2 * ((n - 1) // 2)
-    bound = spread_bound(A, V, R, n)
-    own = np.linalg.norm(dense(A, V, x)[0, :, 0], 2)
-    assert abs(bound - own) <= EXPONENTIAL * own
-    assert bound <= norm(A, V, x) * (1 + EXPONENTIAL)
+@settings(max_examples=40, deadline=None)
+@given(SEEDS, st.sampled_from([0.3, 1.0, 3.0]))
+def test_no_layer_with_biases_and_rotations_exceeds_its_bound(seed, R):
+    heads, x = layer(seed)
+    x = in_ball(*x.shape, R, seed)
+    assert local_constant(heads, x).value <= layer_upper_bound(heads, R, len(x))
 
 
-def test_the_token_at_the_centre_takes_away_from_its_own_answer_where_A_is_negative():
-    """c - 1/n for A = -I and c + 1/n for A = I, c = R^2 (n-1)/n for odd n."""
-    for n in (3, 9):
-        c = 9 * (n - 1) / n
-        assert spread_bound(-I1, I1, 3.0, n) == pytest.approx(c - 1 / n)
-        assert spread_bound(I1, I1, 3.0, n) == pytest.approx(c + 1 / n)
-        assert norm(-I1, I1, spread(-I1, I1, 3.0, n)) < c
-
-
-def test_the_spread_grows_like_the_square_of_the_radius():
-    """The factor is |Vu| |A^T u|, the largest among left vectors of A and right vectors of V."""
-    matrices = [(SKEW, WIDE), *(problem(seed, least=2)[:2] for seed in range(20))]
-    for A, V in matrices:
-        directions = [*np.linalg.svd(A)[0].T, *np.linalg.svd(V)[2]]
-        size = max(np.linalg.norm(V @ u) * np.linalg.norm(A.T @ u) for u in directions)
-        R = 300 / math.sqrt(np.linalg.norm(A, 2))
-        assert abs(spread_bound(A, V, R, 7) / (R**2 * size * 6 / 7) - 1) <= 1e-4
-    for R in (8.0, 16.0):
-        bound = spread_bound(SKEW, WIDE, R, 7)
-        assert abs(norm(SKEW, WIDE, spread(SKEW, WIDE, R, 7)) / bound - 1) <= 0.01
-
-
-# two leaders
-
-
-def undecided(A, V, x, causal=False):
-    """The answer of all but the leaders when these move along Au in opposite senses."""
-    u = x[2] / np.linalg.norm(x[2])
-    step = A @ u / np.linalg.norm(A @ u) / math.sqrt(2)
-    J = dense(A, V, x, causal)[2:]
-    return np.linalg.norm(J[:, :, 0] @ step - J[:, :, 1] @ step)
-
-
-@settings(max_examples=60, deadline=None)
-@given(SEEDS)
-def test_two_leaders_answer_as_much_as_is_said(seed):
-    A, V, R, n = problem(seed, least=3)
-    x, bound = two_leaders(A, V, R, n), two_leaders_bound(A, V, R, n)
-    assert x.shape == (n, len(A))
-    assert np.linalg.norm(x, axis=1).max() <= R * (1 + ROUNDING)
-    assert bound > 0
-    assert abs(bound / undecided(A, V, x) - 1) <= EXPONENTIAL * 100
-    across = x[0] - x[1]
-    size = np.linalg.norm(across) * np.linalg.norm(A, 2) * R
-    assert abs(across @ x[2]) <= EXPONENTIAL * size + EXPONENTIAL
-    assert abs(across @ A @ x[2]) <= EXPONENTIAL * size + EXPONENTIAL
-    assert bound <= norm(A, V, x) * (1 + EXPONENTIAL)
-    assert bound <= undecided(A, V, x, causal=True) * (1 + EXPONENTIAL * 100)
-    assert bound <= norm(A, V, x, causal=True) * (1 + EXPONENTIAL)
-
-
-@pytest.mark.parametrize("A", [-I2, I2, np.diag([1.0, -2.0])])
-def test_two_dimensions_are_enough_for_symmetric_matrices(A):
-    bound = two_leaders_bound(A, I2, 2.0, 9)
-    assert 0 < bound <= norm(A, I2, two_leaders(A, I2, 2.0, 9))
-
-
-@pytest.mark.parametrize(("A", "V"), [(-I3, I3), (SKEW, WIDE), (SKEW.T @ SKEW, np.diag([1.0, 5.0, 2.0]))])  # fmt: skip
-def test_the_leaders_stand_nearly_as_well_as_they_can(A, V):
-    """A search over all places, both eigenvectors and all w orthogonal to u and Au finds no better."""
-    R, n, best = 2.0, 12, 0.0
-    rng = np.random.default_rng(0)
-    angle, r = rng.uniform(0, math.pi / 2, 20_000), rng.uniform(-R, R, 20_000)
-    a, b = R * np.cos(angle), R * np.sin(angle)
-    for u in np.linalg.eigh((A + A.T) / 2)[1].T[[0, -1]]:
-        p = 1 / (1 + (n - 2) / 2 * np.exp(-r * (u @ A @ u) * (a - r)))
-        place = (math.sqrt((n - 2) / 2) * p * b * np.abs(r)).max()
-        basis = np.linalg.svd(np.vstack([u, A @ u]))
-        free = basis[2][np.pad(basis[1], (0, 1)) < 1e-9]
-        turns = rng.normal(size=(500, len(free))) @ free
-        w = turns / np.linalg.norm(turns, axis=1, keepdims=True)
-        stretch = np.linalg.norm(w @ V.T, axis=1).max()
-        best = max(best, place * stretch * np.linalg.norm(A @ u))
-    bound = two_leaders_bound(A, V, R, n)
-    assert 0.99 * best <= bound <= 1.01 * best
-
-
-def test_two_leaders_need_room():
-    with pytest.raises(ValueError, match="orthogonal to u and Au, got dimension 1"):
-        two_leaders(I1, I1, 1.0, 4)
-    with pytest.raises(ValueError, match="orthogonal to u and Au, got dimension 2"):
-        two_leaders_bound([[1.0, 1.0], [-1.0, 0.0]], I2, 1.0, 4)
-
-
-def test_without_scores_or_values_there_is_nothing_to_bound():
-    assert two_leaders_bound(0 * I2, I2, 1.0, 4) == 0
-    assert two_leaders_bound(I2, 0 * I2, 1.0, 4) == 0
-    assert spread_bound(I2, 0 * I2, 1.0, 4) == 0
-    assert upper_bound(I2, 0 * I2, 1.0, 4) == 0
-    assert sharper_lower_bound(0 * I2, 1.0, 5) == pytest.approx(2 / 5)
-
-
-# large radii
-
-
-@MASKS
-def test_the_limit_of_large_radii(causal):
-    rng = np.random.default_rng(6)
-    x, V = rng.normal(size=(7, 3)), rng.normal(size=(2, 3))
-    limit = large_radius(SKEW, V, x, causal=causal)
-    scores = [[xi @ SKEW.T @ xj for xj in x[: i + 1 if causal else 7]] for i, xi in enumerate(x)]
-    leaders = [int(np.argmax(row)) for row in scores]
-    assert limit.leaders.tolist() == leaders
-    assert limit.multiplicity == max(leaders.count(j) for j in leaders)
-    seconds = [sorted(row)[-1] - sorted(row)[-2] for row in scores if len(row) > 1]
-    assert abs(limit.margin - min(seconds)) <= ROUNDING * 10
-    assert limit.value == pytest.approx(np.linalg.norm(V, 2) * math.sqrt(limit.multiplicity))
-    r = math.sqrt(60 / limit.margin)
-    layer = SoftmaxAttention(SKEW, I3, V, causal)
-    assert abs(local_constant(layer, r * x, 1e-9).value / limit.value - 1) <= 1e-8
-    assert norm(SKEW, V, r * x, causal) == pytest.approx(limit.value)
-
-
-def test_ties_have_no_margin_and_no_limit():
-    """The token at 0 is undecided at every radius, and answers with the square of it."""
-    x = np.array([[0.0], [1.0], [-1.0]])
-    assert large_radius(I1, I1, x).margin == 0
-    assert norm(I1, I1, 10 * x) > 60
-
-
-def test_a_single_token_leads_itself():
-    for causal in (False, True):
-        got = large_radius(I2, 3 * I2, [[1.0, 2.0]], causal=causal)
-        assert got.value == 3
-        assert got.leaders.tolist() == [0]
-        assert got.margin == math.inf
-
-
-def test_the_constant_along_a_ray_is_not_monotone():
-    layer, x = SoftmaxAttention(-I1, I1, I1), np.array([[1.0]] + 7 * [[-1.0]])
-    one, two, three = (local_constant(layer, r * x, 1e-6).value for r in (0.3, 1.4, 6.0))
-    assert one < two > three
-    assert abs(three / large_radius(-I1, I1, x).value - 1) <= 1e-6
+def test_the_bound_of_a_trained_layer_is_the_sum_over_its_heads():
+    """Without biases that of every head; with a bias in a ball wider by sqrt(2), a column more."""
+    rng = np.random.default_rng(1)
+    Q, K, V = rng.normal(size=(3, 2, 4))
+    W = rng.normal(size=(5, 2))
+    bq, bk = rng.normal(size=(2, 2))
+    plain, biased = Head(Q, K, V, W), Head(Q, K, V, bq=bq, bk=bk)
+    one = multi_head_upper_bound([K.T @ Q], [V], [W], 1.5, 7)
+    assert layer_upper_bound([plain], 1.5, 7) == pytest.approx(one)
+    A = np.column_stack([K, bk / 1.5]).T @ np.column_stack([Q, bq / 1.5])
+    two = upper_bound(A, np.column_stack([V, np.zeros(2)]), math.sqrt(2) * 1.5, 7)
+    assert layer_upper_bound([biased], 1.5, 7) == pytest.approx(two)
+    assert layer_upper_bound([plain, biased], 1.5, 7) == pytest.approx(one + two)
+    turned = plain._replace(angles=np.zeros((7, 1)))
+    size = np.linalg.norm(K, 2) * np.linalg.norm(Q, 2) * np.eye(4)
+    assert layer_upper_bound([turned], 1.5, 7) == pytest.approx(multi_head_upper_bound([size], [V], [W], 1.5, 7))  # fmt: skip
+    with pytest.raises(ValueError, match="at least one head, got none"):
+        layer_upper_bound([], 1.0, 7)
 
 
 # what is refused
