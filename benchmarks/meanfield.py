@@ -18,7 +18,7 @@ import report  # isort: split
 import numpy as np
 
 from attnflow.attention import Attention, L2Attention, SinkhornAttention, SoftmaxAttention
-from attnflow.covflow import affine_velocity
+from attnflow.gaussian import affine_velocity
 
 N, LAYERS, STEP = 100_000, 100, 0.01
 I = np.eye(2)  # noqa: E741

@@ -15,7 +15,14 @@ from typing import Any
 import pytest
 
 #: Files whose tests take long, or wait for other processes; first come those that take longest.
-LONG = ("test_stress", "test_supervision", "test_pages", "test_cluster", "test_covflow", "test_run")
+LONG = (
+    "test_stress",
+    "test_supervision",
+    "test_pages",
+    "test_cluster",
+    "test_gaussian_diagnosis",
+    "test_run",
+)
 #: Files whose tests need not stay together, and would keep one worker busy at the end if they did.
 SPREAD = ("test_flows", "test_geometry_limits", "test_geometry_rescaled", "test_trained_model")
 

@@ -99,9 +99,8 @@ def answer_or_none(call: Call, argument: str, value: Any, what: str) -> Any:
     except Accepted:
         return None
     except (ValueError, TypeError, ArithmeticError) as error:
-        ours = isinstance(error, Trouble) or type(error) is ArithmeticError
-        if isinstance(error, ArithmeticError) and not ours:
-            raise  # OverflowError and its like, not a flow that ends early
+        if isinstance(error, ArithmeticError) and not isinstance(error, Trouble):
+            raise  # OverflowError and its like; ours is a flow that ends early
         assert_a_sentence(error, what)
         return None
 

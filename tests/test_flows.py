@@ -14,6 +14,7 @@ from attnflow.attention import (
     SoftmaxAttention,
     UnnormalisedAttention,
 )
+from attnflow.errors import FlowStopped, Trouble
 from attnflow.geometry import rescaled_flow
 
 ID = np.eye(2)
@@ -224,6 +225,26 @@ def test_radius_diameter_and_covariances_are_those_of_the_tokens_counted_one_by_
     assert flow.covariances.shape == (m, d, d)
 
 
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda layer, w: flows.layers(layer, X0, 3, weights=w),
+        lambda layer, w: flows.ode(layer, X0, [0.0, 0.5, 1.0], weights=w),
+        lambda layer, w: flows.sphere_layers(layer, circle(5), 3, weights=w),
+        lambda layer, w: flows.sphere_ode(layer, circle(5), [0.0, 0.5], weights=w),
+        lambda layer, w: rescaled_flow(layer, X0, [0.0, 0.5], weights=w),
+    ],
+    ids=["layers", "ode", "sphere_layers", "sphere_ode", "rescaled_flow"],
+)
+def test_covariances_count_tokens_with_the_weights_of_the_flow(run):
+    """numpy's definition; without weights tokens count the same."""
+    for w in (W, None):
+        flow = run(LAYERS["softmax"], w)
+        want = np.stack([np.cov(x.T, ddof=0, aweights=w) for x in flow.states])
+        assert np.abs(flow.covariances - want).max() <= ROUNDING
+    assert np.abs(run(LAYERS["softmax"], W).covariances - want).max() > 0.01
+
+
 def test_one_token_has_no_diameter():
     assert path(0, 2, 1, 3).diameter.tolist() == [0.0, 0.0]
     assert np.abs(path(0, 2, 1, 3).covariances).max() == 0
@@ -250,19 +271,19 @@ class Counted:
     ],
     ids=["layers", "sphere_layers", "ode", "sphere_ode"],
 )
-def test_evaluations_says_how_often_the_velocity_was_computed(run):
+def test_iterations_says_how_often_the_velocity_was_computed(run):
     layer = Counted(LAYERS["softmax"])
-    assert run(layer, circle(5)).evaluations == layer.calls > 0
+    assert run(layer, circle(5)).iterations == layer.calls > 0
 
 
-def test_a_smaller_tolerance_costs_more_evaluations_and_errs_less():
+def test_a_smaller_tolerance_costs_more_velocities_and_errs_less():
     """x' = V x for one token."""
     x0, errors, costs = np.array([[1.0, -2.0]]), [], []
     want = x0 @ expm(5 * V).T
     for rtol in (1e-4, 1e-7, 1e-10):
         flow = flows.ode(LAYERS["softmax"], x0, [0.0, 5.0], rtol=rtol)
         errors.append(np.abs(flow.states[-1] - want).max())
-        costs.append(flow.evaluations)
+        costs.append(flow.iterations)
     assert costs[0] < costs[1] < costs[2]
     assert errors[0] > errors[1] > errors[2]
     assert errors[2] <= FLOW
@@ -324,6 +345,32 @@ def test_a_flow_that_ends_early_says_when():
         flows.integrate(lambda t, x: x**2, np.ones(1), [0.0, 0.5, 0.9, 1.1])
 
 
+def test_a_flow_that_stops_is_a_trouble_and_an_arithmetic_error_with_advice():
+    with pytest.raises(
+        FlowStopped, match=r"lower beta\), shorten the times or raise rtol"
+    ) as caught:
+        flows.integrate(lambda t, x: x**2, np.ones(1), [0.0, 1.1])
+    assert isinstance(caught.value, ArithmeticError)
+    assert isinstance(caught.value, Trouble)
+
+
+@pytest.mark.parametrize("clock", [-1e6, 1e6, 1e9])
+def test_a_flow_does_not_see_when_it_starts(clock):
+    times = np.array([0.0, 0.25, 1.0])
+    want = flows.ode(LAYERS["softmax"], X0, times)
+    got = flows.ode(LAYERS["softmax"], X0, clock + times)
+    assert (got.states == want.states).all()
+    assert (got.times == clock + times).all()
+
+
+def test_a_flow_says_how_it_was_computed():
+    flow = flows.ode(LAYERS["softmax"], X0, [0.0, 1.0], rtol=1e-7)
+    assert (flow.rtol, flow.converged, flow.weights) == (1e-7, True, None)
+    exact = flows.layers(LAYERS["softmax"], X0, 3, weights=W)
+    assert (exact.rtol, exact.converged, exact.iterations) == (0.0, True, 3)
+    assert (exact.weights == W).all()
+
+
 @pytest.mark.parametrize("rtol", [0.0, -1.0, np.nan, "fine", None])
 def test_a_tolerance_that_is_not_positive_is_refused(rtol):
     for run in (flows.ode, flows.sphere_ode, rescaled_flow):
@@ -370,7 +417,7 @@ def test_sphere_layers_are_euler_steps_divided_by_their_norms(name):
     flow = flows.sphere_layers(layer, ball(5, 3), depth=4, time=2.0, weights=W)
     assert np.abs(flow.times - [0.0, 0.5, 1.0, 1.5, 2.0]).max() <= ROUNDING
     assert np.abs(flow.states[0] - ball(5, 3)).max() <= ROUNDING
-    assert flow.evaluations == 4
+    assert flow.iterations == 4
     for before, after in zip(flow.states[:-1], flow.states[1:], strict=True):
         for i, moved in enumerate(before + 0.5 * layer.velocity(before, W)):
             assert np.abs(after[i] - moved / np.sqrt(moved @ moved)).max() <= ROUNDING

@@ -72,7 +72,8 @@ def test_the_uniform_error_of_the_bridge_is_the_known_number():
 @pytest.mark.parametrize("var", [1.0, 2.0])
 def test_the_error_path_of_a_gaussian_is_that_of_the_recursion(scheme, eps, var):
     steps = round(0.4 / eps)
-    sigma = gaussian.recursion(var, eps, steps, scheme)
+    recursion = {"bridge": gaussian.bridge_recursion, "euler": gaussian.euler_recursion}[scheme]
+    sigma = recursion(var, eps, steps)
     want = np.abs(sigma - np.sqrt(var + eps * np.arange(steps + 1)))[1:]
     density = Gaussian(0.0, var)
     got = paths.path_errors(density, WALKS[scheme](density, eps, 0.4))
@@ -81,7 +82,7 @@ def test_the_error_path_of_a_gaussian_is_that_of_the_recursion(scheme, eps, var)
 
 
 def test_the_uniform_error_of_euler_at_a_twentieth_is_that_of_the_recursion():
-    sigma = gaussian.recursion(1.0, 0.05, 20, "euler")
+    sigma = gaussian.euler_recursion(1.0, 0.05, 20)
     want = np.abs(sigma - np.sqrt(1 + 0.05 * np.arange(21))).max()
     assert abs(paths.uniform_error(STANDARD, 0.05, 1.0, "euler") - want) <= MOVING_GRID
 

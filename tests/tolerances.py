@@ -161,3 +161,6 @@ ROUNDING_OF_NORM = 1e-13
 
 #: Products and norms in single precision, whose scores (up to 10) lose a digit in the exponential.
 JACOBIAN_SINGLE = 1e-5
+
+#: Backward differences at rtol 1e-10 a step, a thousand steps, errors of one sign.
+STIFF = 2e-7

@@ -3,10 +3,11 @@ r"""Layers as time: L residual layers with step T/L, and the equation they discr
 One layer moves every token by :math:`x_i \mapsto x_i + \frac{T}{L}\,\Gamma(x_i)`, which is the
 explicit Euler step of :math:`\dot x_i = \Gamma(x_i)`: :func:`layers` and :func:`ode`. With layer
 normalisation tokens live on the sphere and :math:`\dot x_i = P_{x_i}\Gamma(x_i)`,
-:math:`P_x = I - xx^\top`: :func:`sphere_layers` and :func:`sphere_ode`. Rescaled tokens have a
-module of their own, :mod:`attnflow.geometry.rescaled`.
+:math:`P_x = I - xx^\top`: :func:`sphere_layers` and :func:`sphere_ode` (:cite:t:`geshkovski2025`).
+Rescaled tokens have a module of their own, :mod:`attnflow.geometry.rescaled`.
 
-The equations are integrated by scipy's DOP853, an explicit Runge-Kutta method of order 8.
+The equations are integrated by scipy's DOP853, an explicit Runge-Kutta method of order 8
+(:cite:t:`hairer1993`).
 """
 
 from __future__ import annotations
@@ -20,22 +21,42 @@ from scipy.integrate import solve_ivp
 from scipy.spatial.distance import pdist
 
 from attnflow import validate
+from attnflow.errors import FlowStopped
 from attnflow.validate import Array
 
 
-class Layer(Protocol):
-    """Anything that gives tokens a velocity: the classes of `attnflow.attention`, for example."""
+class VelocityField(Protocol):
+    """Anything that gives tokens a velocity: the classes of `attnflow.attention`, for example.
+
+    >>> class Wind:
+    ...     def velocity(self, x, weights=None):
+    ...         return np.ones_like(x)
+    >>> ode(Wind(), [[0.0], [2.0]], [0.0, 1.0]).states[-1].ravel().round(6)
+    array([1., 3.])
+    """
 
     def velocity(self, x: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """(n, d) -> (n, d)."""
 
 
 class Flow(NamedTuple):
-    """Tokens along time."""
+    """Tokens along time.
+
+    >>> flow = Flow(np.zeros(1), np.array([[[0.0], [4.0]]]), weights=np.array([0.75, 0.25]))
+    >>> flow.covariances
+    array([[[3.]]])
+    """
 
     times: Array  #: (m,)
     states: Array  #: (m, n, d)
-    evaluations: int = 0  #: how often the velocity was computed
+    iterations: int = 0  #: how often the velocity was computed
+    weights: Array | None = None  #: the tokens' masses, (n,); None where all have the same
+    rtol: float = 0.0  #: the relative error allowed in every step; 0 for layers, which are exact
+
+    @property
+    def converged(self) -> bool:
+        """True: a flow that does not reach its last time raises `FlowStopped` instead."""
+        return True
 
     @property
     def radius(self) -> Array:
@@ -49,13 +70,15 @@ class Flow(NamedTuple):
 
     @property
     def covariances(self) -> Array:
-        """The covariance of the tokens, equally weighted, at every time, shape (m, d, d)."""
-        centred = self.states - self.states.mean(axis=1, keepdims=True)
-        return np.einsum("mni,mnj->mij", centred, centred) / self.states.shape[1]
+        """The covariance of the tokens with their weights, at every time, shape (m, d, d)."""
+        n = self.states.shape[1]
+        w = np.full(n, 1 / n) if self.weights is None else self.weights
+        centred = self.states - np.einsum("n,mni->mi", w, self.states)[:, None]
+        return np.einsum("n,mni,mnj->mij", w, centred, centred, optimize=True)
 
 
 def layers(
-    attention: Layer, x0: ArrayLike, depth: int, *, time: float = 1.0,
+    attention: VelocityField, x0: ArrayLike, depth: int, *, time: float = 1.0,
     weights: ArrayLike | None = None,
 ) -> Flow:  # fmt: skip
     """`depth` residual layers x <- x + (time/depth) Gamma(x); all depth + 1 states.
@@ -69,7 +92,7 @@ def layers(
 
 
 def sphere_layers(
-    attention: Layer, x0: ArrayLike, depth: int, *, time: float = 1.0,
+    attention: VelocityField, x0: ArrayLike, depth: int, *, time: float = 1.0,
     weights: ArrayLike | None = None,
 ) -> Flow:  # fmt: skip
     """The same, with every token divided by its norm after each layer.
@@ -85,7 +108,7 @@ def sphere_layers(
 
 
 def ode(
-    attention: Layer, x0: ArrayLike, times: ArrayLike, *, rtol: float = 1e-10,
+    attention: VelocityField, x0: ArrayLike, times: ArrayLike, *, rtol: float = 1e-10,
     weights: ArrayLike | None = None,
 ) -> Flow:  # fmt: skip
     """The limit of many thin layers, dx/dt = Gamma(x), at increasing times from x0 at times[0].
@@ -96,11 +119,12 @@ def ode(
     array([1.      , 2.718282])
     """
     x = validate.tokens(x0, "x0")
-    return integrate(lambda _, y: _velocity(attention, y, weights), x, times, rtol=rtol)
+    flow = integrate(lambda _, y: _velocity(attention, y, weights), x, times, rtol=rtol)
+    return flow._replace(weights=_masses(weights, x))
 
 
 def sphere_ode(
-    attention: Layer, x0: ArrayLike, times: ArrayLike, *, rtol: float = 1e-10,
+    attention: VelocityField, x0: ArrayLike, times: ArrayLike, *, rtol: float = 1e-10,
     weights: ArrayLike | None = None,
 ) -> Flow:  # fmt: skip
     """The limit of thin normalised layers: dx_i/dt is Gamma(x_i) projected on the tangent space.
@@ -122,7 +146,7 @@ def sphere_ode(
         return v - (u * v).sum(axis=1, keepdims=True) * u
 
     flow = integrate(tangent, x, times, rtol=rtol)
-    return flow._replace(states=_normalise(flow.states))
+    return flow._replace(states=_normalise(flow.states), weights=_masses(weights, x))
 
 
 def integrate(
@@ -133,32 +157,40 @@ def integrate(
 
     Errors are relative to x itself or to the largest entry of x0, or `scale` if that is larger.
     A ValueError of `velocity` at the start is raised; later it only shortens a step, since a
-    trial step may leave the set where the field is defined.
+    trial step may leave the set where the field is defined. A flow that cannot be followed to the
+    last time raises :class:`~attnflow.errors.FlowStopped`.
+
+    >>> integrate(lambda t, x: 2 * t, np.zeros(1), [0.0, 3.0], scale=1.0).states.ravel().round(6)
+    array([0., 9.])
     """
     t = validate.times(times)
     rtol = validate.positive(rtol, "rtol")
     size = max(float(np.abs(x0).max()), scale, np.finfo(float).tiny)
     velocity(float(t[0]), x0)
 
-    def flat(time: float, y: Array) -> Array:
+    def flat(elapsed: float, y: Array) -> Array:
         try:
-            return velocity(time, y.reshape(x0.shape)).ravel()
+            return velocity(t[0] + elapsed, y.reshape(x0.shape)).ravel()
         except ValueError:  # a trial step that went too far: NaN makes the solver shorten it
             return np.full(x0.size, np.nan)
 
     with np.errstate(all="ignore"):
         result = solve_ivp(
-            flat, (t[0], t[-1]), x0.ravel(),
-            method="DOP853", t_eval=t, rtol=rtol, atol=rtol * size,
+            flat, (0.0, t[-1] - t[0]), x0.ravel(),
+            method="DOP853", t_eval=t - t[0], rtol=rtol, atol=rtol * size,
         )  # fmt: skip
     if not result.success:
-        last = result.t[-1] if len(result.t) else t[0]
-        raise ArithmeticError(f"the flow stopped after t = {last:.6g}: {result.message}")
-    return Flow(t, result.y.T.reshape(len(t), *x0.shape), int(result.nfev) + 1)
+        last = t[max(len(result.t) - 1, 0)]
+        raise FlowStopped(
+            f"the flow stopped after t = {last:.6g}: {result.message} Scale the layer down (lower "
+            "beta), shorten the times or raise rtol."
+        )
+    states = result.y.T.reshape(len(t), *x0.shape)
+    return Flow(t, states, iterations=int(result.nfev) + 1, rtol=rtol)
 
 
 def _layers(
-    attention: Layer, x: Array, depth: int, time: float, weights: ArrayLike | None,
+    attention: VelocityField, x: Array, depth: int, time: float, weights: ArrayLike | None,
     project: Callable[[Array], Array],
 ) -> Flow:  # fmt: skip
     depth = validate.count(depth, "depth")
@@ -167,14 +199,19 @@ def _layers(
     for _ in range(depth):
         x = project(x + step * _velocity(attention, x, weights))
         states.append(x)
-    return Flow(np.linspace(0.0, step * depth, depth + 1), np.stack(states), depth)
+    times = np.linspace(0.0, step * depth, depth + 1)
+    return Flow(times, np.stack(states), iterations=depth, weights=_masses(weights, x))
 
 
-def _velocity(attention: Layer, x: Array, weights: ArrayLike | None) -> Array:
+def _velocity(attention: VelocityField, x: Array, weights: ArrayLike | None) -> Array:
     out = attention.velocity(x, weights)
     if out.shape != x.shape:
         raise ValueError(f"velocities must have the tokens' shape {x.shape}, got {out.shape}")
     return out
+
+
+def _masses(weights: ArrayLike | None, x: Array) -> Array | None:
+    return None if weights is None else validate.weights(weights, len(x))
 
 
 def _normalise(x: Array) -> Array:

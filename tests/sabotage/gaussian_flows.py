@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from controls.cells import CELL
 
-from attnflow import attention, covflow, flows
+from attnflow import attention, flows
+from attnflow.gaussian import affine, diagnosis, flow, system
 from sabotage import sabotage
 
 Slope = Callable[[np.ndarray], np.ndarray]
@@ -17,13 +18,14 @@ Slope = Callable[[np.ndarray], np.ndarray]
 
 def _bent(patch: pytest.MonkeyPatch, bend: Slope) -> None:
     """Change B wherever the covariance's flow asks for it."""
-    honest = covflow._affine
+    honest = affine.factors_and_shift
 
-    def wrong(layer: Any, F: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        B, c = honest(layer, F, mean)
-        return bend(B), c
+    def wrong(layer: Any, F: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, ...]:
+        left, right, c = honest(layer, F, mean)
+        return bend(left @ right), np.eye(len(F)), c
 
-    patch.setattr(covflow, "_affine", wrong)
+    patch.setattr(affine, "factors_and_shift", wrong)
+    patch.setattr(system, "factors_and_shift", wrong)
 
 
 def _hot(patch: pytest.MonkeyPatch) -> None:
@@ -64,31 +66,32 @@ def the_transpose_is_not_added(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("gaussian_flows.blow-up-rate", since=CELL)
 def the_blow_up_is_seen_too_late(patch: pytest.MonkeyPatch) -> None:
-    honest = covflow.gaussian_flow
+    honest = flow.gaussian_flow
 
-    def late(*args: Any, **options: Any) -> covflow.GaussianFlow:
+    def late(*args: Any, **options: Any) -> flow.GaussianFlow:
         found = honest(*args, **options)
         return found._replace(blow_up=0.999 * found.blow_up)
 
-    patch.setattr(covflow, "gaussian_flow", late)
+    patch.setattr(flow, "gaussian_flow", late)
 
 
 @sabotage("gaussian_flows.global")
 def exponential_growth_is_taken_for_blow_up(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(covflow, "LARGE", 10.0)
-    patch.setattr(covflow, "EXPLOSIVE", 0.1)
-    patch.setattr(covflow, "FASTER", 0.0)
+    patch.setattr(diagnosis, "LARGE", 10.0)
+    patch.setattr(diagnosis, "EXPLOSIVE", 0.1)
+    patch.setattr(diagnosis, "power", lambda *_: 2.0)
+    patch.setattr(diagnosis, "PERSISTENT", -1.0)
 
 
 @sabotage("gaussian_flows.exponential")
 def the_clock_runs_at_half_speed(patch: pytest.MonkeyPatch) -> None:
-    honest = covflow.gaussian_flow
+    honest = flow.gaussian_flow
 
-    def slow(*args: Any, **options: Any) -> covflow.GaussianFlow:
+    def slow(*args: Any, **options: Any) -> flow.GaussianFlow:
         found = honest(*args, **options)
         return found._replace(last=(found.last[0] / 2, found.last[1]))
 
-    patch.setattr(covflow, "gaussian_flow", slow)
+    patch.setattr(flow, "gaussian_flow", slow)
 
 
 @sabotage("gaussian_flows.line", since=CELL)

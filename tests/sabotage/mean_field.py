@@ -10,8 +10,9 @@ from controls.cells import CELL
 from scipy.integrate import quad
 from scipy.special import roots_hermite
 
-from attnflow import attention, covflow, validate
+from attnflow import attention, validate
 from attnflow.attention import kinds
+from attnflow.gaussian import system
 from attnflow.meanfield import bounds, distances, masked, measures
 from sabotage import sabotage
 
@@ -65,13 +66,13 @@ def scores_are_divided_by_the_root_of_k(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("mean_field.sampling")
 def the_covariance_moves_at_half_speed(patch: pytest.MonkeyPatch) -> None:
-    honest = covflow._affine
+    honest = system.factors_and_shift
 
-    def slow(*args: Any) -> tuple[np.ndarray, np.ndarray]:
-        slope, shift = honest(*args)
-        return slope / 2, shift / 2
+    def slow(*args: Any) -> tuple[np.ndarray, ...]:
+        left, right, shift = honest(*args)
+        return left / 2, right, shift / 2
 
-    patch.setattr(covflow, "_affine", slow)
+    patch.setattr(system, "factors_and_shift", slow)
 
 
 @sabotage("mean_field.quasi", since=CELL)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, logsumexp
 
-from attnflow import densities, flows, gaussian
+from attnflow import densities, flows
+from attnflow.gaussian import closed_forms
 from attnflow.matrices import inverse_root, root
 from attnflow.transport import balance, wasserstein
 from sabotage import sabotage
@@ -25,7 +26,7 @@ def the_map_whitens_and_colours(patch: pytest.MonkeyPatch) -> None:
     def no_gradient(cov0: np.ndarray, cov1: np.ndarray) -> np.ndarray:
         return root(cov1) @ inverse_root(cov0)
 
-    patch.setattr(gaussian, "optimal_map", no_gradient)
+    patch.setattr(closed_forms, "optimal_map", no_gradient)
 
 
 @sabotage("optimal_transport.benamou-brenier")
@@ -34,7 +35,7 @@ def covariances_are_taken_to_commute(patch: pytest.MonkeyPatch) -> None:
         roots = [root(cov) for cov in (cov0, cov1)]
         return float(np.linalg.norm(roots[0] - roots[1]))
 
-    patch.setattr(gaussian, "bures_w2", distance_of_roots)
+    patch.setattr(closed_forms, "bures_w2", distance_of_roots)
 
 
 @sabotage("optimal_transport.continuity")

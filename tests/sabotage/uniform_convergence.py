@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from controls.cells import CELL
 
-from attnflow import densities, differences, gaussian, images
+from attnflow import densities, differences, images
+from attnflow.gaussian import recursions
 from attnflow.schemes import paths, steps
 from attnflow.transport import bridge
 from sabotage import sabotage
@@ -47,12 +48,13 @@ def the_carried_score_forgets_the_stretch(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("uniform_convergence.constants", since=CELL)
 def the_recursion_has_the_wrong_factor(patch: pytest.MonkeyPatch) -> None:
-    honest = gaussian.recursion
-    patch.setattr(
-        gaussian,
-        "recursion",
-        lambda var0, eps, steps, scheme="bridge": honest(var0, eps, steps, scheme) * (1 + eps**2),
-    )
+    for name in ("bridge_recursion", "euler_recursion"):
+        honest = getattr(recursions, name)
+        patch.setattr(
+            recursions,
+            name,
+            lambda var0, eps, depth, honest=honest: honest(var0, eps, depth) * (1 + eps**2),
+        )
 
 
 @sabotage("uniform_convergence.sampling")
@@ -80,8 +82,8 @@ def images_lie_on_a_line(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("uniform_convergence.fokker-planck")
 def the_exact_flow_runs_twice_as_fast(patch: pytest.MonkeyPatch) -> None:
-    honest = gaussian.ornstein_uhlenbeck
-    patch.setattr(gaussian, "ornstein_uhlenbeck", lambda var0, t: honest(var0, 2 * t))
+    honest = recursions.ornstein_uhlenbeck
+    patch.setattr(recursions, "ornstein_uhlenbeck", lambda var0, t: honest(var0, 2 * t))
 
 
 @sabotage("uniform_convergence.general-step")

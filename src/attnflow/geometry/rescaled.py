@@ -70,7 +70,7 @@ def rescaled_flow(
 
     looks = _looks(V, t, one_head=not several)
     knots = np.unique(np.concatenate([t, looks]))
-    pieces, evaluations = [z[None]], 0
+    pieces, iterations = [z[None]], 0
     for start, end in zip([t[0], *looks], [*looks, t[-1]], strict=True):
         if start > t[0]:
             for head, _ in heads:
@@ -80,9 +80,10 @@ def rescaled_flow(
                 velocity, pieces[-1][-1], knots[(knots >= start) & (knots <= end)], rtol=rtol
             )
             pieces.append(leg.states[1:])
-            evaluations += leg.evaluations
+            iterations += leg.iterations
     states = np.concatenate(pieces)[np.searchsorted(knots, t)]
-    return Flow(times=t, states=states, evaluations=evaluations)
+    masses = None if weights is None else validate.weights(weights, len(z))
+    return Flow(t, states, iterations, masses, rtol)
 
 
 def _looks(V: Array, t: Array, one_head: bool) -> Array:

@@ -124,7 +124,7 @@ class Part(NamedTuple):
             scores = q @ k.T
         if not np.isfinite(scores).all():
             raise ValueError("scores must be finite; these tokens or matrices are too large")
-        P = cast(Array, softmax_rows(hide_future(scores) if head.causal else scores))
+        P = softmax_rows(hide_future(scores) if head.causal else scores)
         return cls(M, W, turn, q, k, v, P, P @ v, head.causal)
 
     def single(self) -> Part:

@@ -63,7 +63,7 @@ def gram_flow(
         return half + half.T
 
     found = integrate(derivative, g0, times, rtol=rtol)
-    return GramFlow(found.times, found.states, found.evaluations)
+    return GramFlow(found.times, found.states, found.iterations)
 
 
 def _gram(G: ArrayLike) -> Array:

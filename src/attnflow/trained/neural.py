@@ -64,4 +64,5 @@ def attention_weights(q: Floats, k: Floats, causal: bool) -> tuple[Floats, Float
             [0.5, 0.5]]])
     """
     scores = (q / q.dtype.type(np.sqrt(q.shape[-1]))) @ k.swapaxes(1, 2)
-    return exponentials(hide_future(scores) if causal else scores)
+    weights, sums, _ = exponentials(hide_future(scores) if causal else scores)
+    return weights, sums
