@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 import yaml
 
 import attnflow
+from attnflow.book.api import modules, public
 from attnflow.book.chapters import find_project
+from attnflow.book.layers import drawing, imports
 
 ROOT = find_project().root
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -56,13 +59,24 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert f"Version {attnflow.__version__}" in intro
 
 
-def test_every_module_of_the_mathematics_is_under_the_import_contract() -> None:
-    contract = PYPROJECT["tool"]["importlinter"]["contracts"][0]
-    package = ROOT / "src" / "attnflow"
-    modules = {f"attnflow.{p.stem}" for p in package.glob("[a-z]*.py")}
-    packages = {f"attnflow.{p.parent.name}" for p in package.glob("*/__init__.py")}
-    assert set(contract["source_modules"]) == (modules | packages) - {"attnflow.book"}
-    assert contract["forbidden_modules"] == ["attnflow.book"]
+def test_contributing_draws_the_layers_that_the_imports_make() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert f"```text\n{drawing(imports(ROOT / 'src' / 'attnflow'))}\n```" in text
+
+
+def test_every_name_of_the_package_is_on_one_page_of_the_reference() -> None:
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "book" / "api").glob("*.md")]
+    listed = [
+        name for page in pages for line in re.findall(r"{api} (.*)", page) for name in line.split()
+    ]
+    assert sorted(listed) == modules()
+
+
+def test_every_public_name_has_an_example_and_names_with_formulas_a_source() -> None:
+    names = [name for module in modules() for name in public(module)]
+    values = {name.path: getattr(import_module(name.home), name.name) for name in names}
+    bare = [path for path, value in values.items() if ">>>" not in (value.__doc__ or "")]
+    assert not bare
 
 
 def test_no_module_is_longer_than_four_hundred_lines() -> None:

@@ -35,9 +35,14 @@ class Layer:
         raise NotImplementedError
 
     @property
+    def values(self) -> tuple[Array, ...]:
+        """W_h V_h of every head, (D, d) each: what it sends of a token, as the layer puts it out."""
+        return tuple(W @ head.V for W, head in zip(self.W, self.heads, strict=True))
+
+    @property
     def value(self) -> Array:
-        """The sum of W_h V_h, shape (D, d): what a token does that attends to itself alone."""
-        return np.sum([W @ head.V for W, head in zip(self.W, self.heads, strict=True)], axis=0)
+        """Their sum, shape (D, d): what a token does that attends to itself alone."""
+        return np.sum(self.values, axis=0)
 
     @property
     def dimension(self) -> int:
@@ -110,6 +115,10 @@ class Attention(Layer):
     def W(self) -> tuple[Array, ...]:
         """The identity."""
         return (np.eye(len(self.V)),)
+
+    @property
+    def values(self) -> tuple[Array, ...]:
+        return (self.V,)
 
     def using(self, method: str, tol: float = 1e-9) -> Self:
         out = copy(self)
