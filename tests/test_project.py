@@ -107,3 +107,16 @@ def test_the_readme_begins_with_the_two_commands() -> None:
     pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
     assert pictures
     assert all((ROOT / Path(p)).is_file() for p in pictures)
+
+
+def test_jupyterlab_is_an_extra_that_the_commands_in_the_readme_install() -> None:
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    assert {"jupyterlab", "jupytext"} <= {_spec(text)[0] for text in extras["lab"]}
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    recipe = makefile.partition("\nlab:")[2].partition("\n\n")[0]
+    assert "--constraint requirements.lock --editable '.[lab]'" in recipe
+    assert "$(BIN)/jupyter lab book" in recipe
+    for name in ("README.md", "book/rerun.md", "CONTRIBUTING.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert "make lab" in text
+        assert "jupyter lab" not in text

@@ -154,7 +154,7 @@ def test_the_notebook_holds_no_machine_paths_and_no_papermill_metadata(
         assert str(Path.home()) not in text
         assert "ipykernel_" not in text
         assert set(run.whole.metadata) == {*METADATA, "attnflow"}
-        assert run.whole.metadata.language_info == {"name": "python"}
+        assert run.whole.metadata.language_info == METADATA["language_info"]
         for cell in run.whole.cells:
             assert set(cell.metadata) <= {"tags"}
 

@@ -1,6 +1,7 @@
 """Chapters: where they are, what parameters they take, which modules they reach, their key.
 
-A chapter is a notebook in book/ with a cell tagged ``parameters``.
+A chapter is a notebook in book/ with a cell tagged ``parameters``, and its text (see
+:mod:`attnflow.book.pairs`).
 """
 
 from __future__ import annotations
@@ -16,12 +17,17 @@ from typing import Any, NamedTuple
 import nbformat
 import yaml
 
+from attnflow.book.files import write_text
+from attnflow.book.myst import trimmed
+from attnflow.book.pairs import load, notebook_paths
 from attnflow.book.parameters import BookError, Parameter, parse_parameters
 from attnflow.book.reach import needed, reach
 from attnflow.claims import read_claims
 
 #: In place of requirements.lock where only its digest is known.
 LOCK_DIGEST = "requirements.sha256"
+#: In book/: by chapter, the key of the run whose outputs are stored in its notebook.
+STORED = "stored.yml"
 #: Python 3.11 parses wrongly when two threads parse at once ("recursion depth mismatch").
 _PARSING = threading.Lock()
 
@@ -35,8 +41,8 @@ class Chapter(NamedTuple):
     parameters: tuple[Parameter, ...]
 
     def read(self) -> nbformat.NotebookNode:
-        """The notebook as committed."""
-        return nbformat.read(self.path, as_version=4)
+        """The notebook as committed, or with the cells of its text where that was edited."""
+        return load(self.path).current()
 
     @property
     def default_parameters(self) -> dict[str, Any]:
@@ -78,7 +84,7 @@ class Project(NamedTuple):
     def chapters(self) -> dict[str, Chapter]:
         """Every chapter by name, in the order of the table of contents."""
         found = {}
-        for path in sorted(self.book.glob("*.ipynb")):
+        for path in notebook_paths(self.book):
             chapter = read_chapter(path)
             if chapter is not None:
                 found[chapter.name] = chapter
@@ -105,6 +111,24 @@ class Project(NamedTuple):
         except ValueError as error:
             raise BookError(f"book/claims.yml: {error}") from None
 
+    def stored(self) -> dict[str, str]:
+        """The keys in stored.yml, by chapter."""
+        path = self.book / STORED
+        try:
+            found = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            return {str(name): str(key) for name, key in (found or {}).items()}
+        except (yaml.YAMLError, AttributeError, UnicodeDecodeError):
+            raise BookError(
+                f"{STORED} is `chapter: key`, line by line: mend it, or remove it and `attnflow store`"
+            ) from None
+
+    def store_key(self, name: str, key: str) -> None:
+        """Say in stored.yml that the outputs of a chapter are those of the run `key`."""
+        now = self.stored() | {name: key}
+        if now != self.stored():
+            head = "# The run whose outputs each chapter shows. Written by `attnflow store`.\n"
+            write_text(head + yaml.safe_dump(now), self.book / STORED)
+
 
 def _files(contents: Any) -> list[str]:
     """What a table of contents names under `root` and `file`, wherever it stands."""
@@ -130,10 +154,7 @@ def find_project(start: Path | None = None) -> Project:
 
 def read_chapter(path: Path) -> Chapter | None:
     """The chapter at `path`, or None for a notebook without a parameter cell."""
-    try:
-        notebook = nbformat.read(path, as_version=4)
-    except Exception as error:
-        raise BookError(f"{path.name} is no valid notebook: {error}") from error
+    notebook = load(path).current()
     cells = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
     if not cells:
         return None
@@ -144,7 +165,7 @@ def read_chapter(path: Path) -> Chapter | None:
 
 def code(notebook: nbformat.NotebookNode) -> list[str]:
     """The sources of the code cells, in order."""
-    return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    return [trimmed(cell.source) for cell in notebook.cells if cell.cell_type == "code"]
 
 
 class Recipe(NamedTuple):
