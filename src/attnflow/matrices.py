@@ -34,7 +34,12 @@ def covariance(value: ArrayLike, name: str = "cov") -> Array:
 
 
 def spectral(f: Callable[[Array], Array], matrix: Array) -> Array:
-    """f of a symmetric matrix, through its eigenvalues."""
+    """f of a symmetric matrix, through its eigenvalues.
+
+    >>> spectral(np.exp, np.zeros((2, 2)))
+    array([[1., 0.],
+           [0., 1.]])
+    """
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * f(values)) @ vectors.T
 
@@ -50,7 +55,12 @@ def root(matrix: Array) -> Array:
 
 
 def inverse_root(matrix: Array) -> Array:
-    """The inverse of the square root of a symmetric positive definite matrix."""
+    """The inverse of the square root of a symmetric positive definite matrix.
+
+    >>> inverse_root(np.diag([4.0, 16.0]))
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]])
+    """
     return spectral(lambda s: s**-0.5, matrix)
 
 

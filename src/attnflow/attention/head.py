@@ -19,6 +19,10 @@ class Head(NamedTuple):
     Scores are :math:`\\langle R_i(Qx_i + b_q), R_j(Kx_j + b_k)\\rangle` with no hidden factor:
     :math:`1/\\sqrt k` belongs into Q and b_q. The bias of values only shifts the output and has no
     place in a derivative.
+
+    >>> I = np.eye(2)
+    >>> Head(I, I, I).causal
+    False
     """
 
     Q: Array  #: (k, d)

@@ -25,7 +25,15 @@ FEWEST_FAST = 4096
 
 
 class Layer:
-    """Heads, and a matrix for the output of each."""
+    """Heads, and a matrix for the output of each: what flows, limits and bounds ask of a layer.
+
+    >>> from attnflow.attention import SoftmaxAttention
+    >>> I = np.eye(2)
+    >>> layer = SoftmaxAttention(I, I, 3 * I)
+    >>> len(layer.heads), layer.value
+    (1, array([[3., 0.],
+           [0., 3.]]))
+    """
 
     heads: tuple[Attention, ...]
 
@@ -83,6 +91,13 @@ class Attention(Layer):
     Gaussian kernels in linear time, for scores of rank three or less; velocities are certified to
     a relative error `tol`) or "auto": fast where that is possible, cheaper, and the tokens are
     many. The same word chooses in :func:`attnflow.transport.self_bridge`.
+
+    >>> from attnflow.attention import L2Attention
+    >>> I = np.eye(2)
+    >>> fast = L2Attention(I, I, I).using("fast", tol=1e-6)
+    >>> fast.velocity([[0.0, 0.0], [2.0, 0.0]]).round(4)
+    array([[0.036, 0.   ],
+           [1.964, 0.   ]])
     """
 
     def __init__(

@@ -28,7 +28,12 @@ PRODUCT_RANGE = 1e4
 
 
 class Kernel(Protocol):
-    """What the solvers need of a kernel on n tokens."""
+    """What the solvers need of a kernel on n tokens.
+
+    >>> kernel: Kernel = DenseKernel(np.zeros((3, 1)), eps=1.0)
+    >>> kernel.apply(np.ones(3))
+    array([3., 3., 3.])
+    """
 
     def apply(self, v: Array) -> Array:
         """K v, for v of shape (n,)."""

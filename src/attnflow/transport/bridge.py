@@ -40,7 +40,12 @@ FAST_NOISE = 1e-3
 
 
 class Bridge(NamedTuple):
-    """The bridge of a weighted measure to itself."""
+    r"""The bridge of a weighted measure to itself, :math:`\pi_{ij} = w_i a_i K_{ij} a_j w_j`.
+
+    >>> bridge = self_bridge([[0.0], [1.0]], eps=0.5)
+    >>> bridge.converged, bridge.conditional_mean([[0.5]]).round(6)
+    (True, array([[0.5]]))
+    """
 
     x: Array  #: tokens, (n, d)
     eps: float  #: temperature
@@ -103,7 +108,10 @@ def self_bridge(
     method: str = "auto",
     max_iter: int = 1000,
 ) -> Bridge:
-    """The Schrödinger bridge of the measure sum_i w_i delta(x_i) to itself.
+    r"""The Schrödinger bridge of the measure :math:`\sum_i w_i \delta_{x_i}` to itself.
+
+    The plan of least relative entropy whose two marginals are this measure (:cite:t:`agarwal2024`),
+    by symmetric scaling (:cite:t:`knight2014`).
 
     `tol` bounds the L1 error of the marginal. `method` is "dense" (the kernel matrix is stored,
     8 n^2 bytes), "fast" (:mod:`attnflow.kernels.fast`: d <= 3, linear in n) or "auto": the cheaper

@@ -23,9 +23,11 @@ CAP_SLACK = 10.0
 
 
 def w2(x: ArrayLike, y: ArrayLike, a: ArrayLike | None = None, b: ArrayLike | None = None) -> float:
-    """The 2-Wasserstein distance between two weighted point sets, exactly.
+    r"""The 2-Wasserstein distance between two weighted point sets, exactly.
 
-    In one dimension the monotone coupling is optimal; elsewhere POT's network simplex.
+    :math:`W_2^2 = \min_\pi \sum_{ij} \pi_{ij}|x_i-y_j|^2` over plans with marginals a and b
+    (:cite:t:`kantorovich1942`). In one dimension the monotone coupling is optimal; elsewhere the network
+    simplex of POT (:cite:t:`flamary2021`).
 
     >>> w2([[0.0], [1.0]], [[3.0], [2.0]])
     2.0
