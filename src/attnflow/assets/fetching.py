@@ -39,6 +39,13 @@ def fetch(name: str, *, progress: bool | None = None, accept_licence: bool = Fal
     """The directory of an asset, downloaded first if its files are not there.
 
     A bar shows the progress in a terminal; `progress` says always or never.
+
+    >>> from attnflow.assets import AssetError
+    >>> try:
+    ...     fetch("moon")
+    ... except AssetError as error:
+    ...     print(error)
+    there is no asset 'moon'; the known ones are minilm, albert, smollm2, alice, news, iglm, fashion-mnist
     """
     asset, place = known(name), directory(name)
     if asset.opt_in and not accept_licence:

@@ -25,7 +25,14 @@ VARIABLE = "ATTNFLOW_ASSETS"
 
 
 def directory(name: str) -> Path:
-    """Where the files of an asset are, or will be."""
+    """Where the files of an asset are, or will be; the variable ATTNFLOW_ASSETS says where else.
+
+    >>> import pytest
+    >>> with pytest.MonkeyPatch.context() as patch:
+    ...     patch.setenv("ATTNFLOW_ASSETS", "elsewhere")
+    ...     directory("minilm").as_posix()
+    'elsewhere/minilm'
+    """
     asset = known(name)
     if by_hand := os.environ.get(VARIABLE):
         return Path(by_hand).expanduser() / name
@@ -33,7 +40,14 @@ def directory(name: str) -> Path:
 
 
 def available(name: str) -> bool:
-    """Whether every file is there with the right size; ``verify`` also reads them."""
+    """Whether every file is there with the right size; :func:`verify` also reads them.
+
+    >>> import pytest
+    >>> with pytest.MonkeyPatch.context() as patch:
+    ...     patch.setenv("ATTNFLOW_ASSETS", "elsewhere")
+    ...     available("minilm")
+    False
+    """
     try:
         return all((directory(name) / m.name).stat().st_size == m.size for m in known(name).files)
     except OSError:
@@ -41,7 +55,15 @@ def available(name: str) -> bool:
 
 
 def verify(name: str) -> None:
-    """Hash the files of an asset again; AssetError if one is missing or differs."""
+    """Hash the files of an asset again; AssetError if one is missing or differs.
+
+    >>> from attnflow.assets import AssetError
+    >>> try:
+    ...     verify("moon")
+    ... except AssetError as error:
+    ...     print(error)
+    there is no asset 'moon'; the known ones are minilm, albert, smollm2, alice, news, iglm, fashion-mnist
+    """
     asset = known(name)
     for member in asset.files:
         try:
@@ -53,13 +75,29 @@ def verify(name: str) -> None:
 
 
 def read(name: str) -> dict[str, bytes]:
-    """The files of an asset that is here, by name, for a machine that cannot fetch them."""
+    """The files of an asset that is here, by name, for a machine that cannot fetch them.
+
+    >>> from attnflow.assets import AssetError
+    >>> try:
+    ...     read("moon")
+    ... except AssetError as error:
+    ...     print(error)
+    there is no asset 'moon'; the known ones are minilm, albert, smollm2, alice, news, iglm, fashion-mnist
+    """
     verify(name)
     return {m.name: (directory(name) / m.name).read_bytes() for m in known(name).files}
 
 
 def supply(name: str, files: Mapping[str, bytes]) -> None:
-    """Put the files of an asset in their place, each checked; nothing is done if they are there."""
+    """Put the files of an asset in their place, each checked; nothing is done if they are there.
+
+    >>> from attnflow.assets import AssetError
+    >>> try:
+    ...     supply("moon", {})
+    ... except AssetError as error:
+    ...     print(error)
+    there is no asset 'moon'; the known ones are minilm, albert, smollm2, alice, news, iglm, fashion-mnist
+    """
     asset, place = known(name), directory(name).resolve()
     if available(name):
         return
