@@ -39,12 +39,12 @@ class _RowNormalised(Attention):
     def _causal_rows(self, x: Array, w: Array) -> Array:
         return softmax_rows(hide_future(self.scores(x, x) + _log(w)))
 
-    def as_gaussian(self, x: Array) -> fast.GaussianScores:
+    def _as_gaussian(self, x: Array) -> fast.GaussianScores:
         """Its scores as those of a Gaussian kernel between other points."""
         raise NotImplementedError
 
     def fast_velocity(self, x: Array, w: Array) -> Array | None:
-        scores = self.as_gaussian(x)
+        scores = self._as_gaussian(x)
         if self.method == "auto" and not fast.worthwhile(scores, self.tol, len(self.V)):
             return None
         return fast.averages(scores, w, x @ self.V.T, self.tol).values
@@ -59,7 +59,7 @@ class SoftmaxAttention(_RowNormalised):
            [0.2689, 0.7311]])
     """
 
-    def as_gaussian(self, x: Array) -> fast.GaussianScores:
+    def _as_gaussian(self, x: Array) -> fast.GaussianScores:
         r"""<u, v> = |u|^2/2 + |v|^2/2 - |u - v|^2/2: the first is divided out, the second a mass."""
         left, right = split(self.K.T @ self.Q)
         z = x @ left.T
@@ -77,11 +77,11 @@ class L2Attention(_RowNormalised):
     """
 
     def scores(self, z: Array, x: Array) -> Array:
-        """-|Q z_i - K x_j|^2, shape (m, n)."""
+        r""":math:`-|Q z_i - K x_j|^2`, shape (m, n)."""
         with np.errstate(over="ignore"):
             return representable(-squared_distances(z @ self.Q.T, x @ self.K.T), "scores")
 
-    def as_gaussian(self, x: Array) -> fast.GaussianScores:
+    def _as_gaussian(self, x: Array) -> fast.GaussianScores:
         """It is one."""
         z, y = x @ self.Q.T, x @ self.K.T
         return fast.GaussianScores(z, z if np.array_equal(self.Q, self.K) else y, 0.5, None)

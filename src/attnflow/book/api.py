@@ -54,11 +54,11 @@ def modules() -> list[str]:
 
 
 def files(module: str) -> list[str]:
-    """The modules of a folder that hold public names, or the module itself."""
+    """The modules of a folder, or the module itself."""
     found = importlib.import_module(module)
     if not hasattr(found, "__path__"):
         return [module]
-    return sorted({name.home for name in public(module)})
+    return [f"{module}.{part.name}" for part in iter_modules(found.__path__)]
 
 
 def public(module: str) -> list[Name]:

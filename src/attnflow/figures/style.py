@@ -48,7 +48,7 @@ STYLE: dict[str, Any] = {
 
 
 def use_style() -> None:
-    """Draw what follows in the house style, and show figures only through :func:`attnflow.figures.shown.show`.
+    """Draw what follows in the house style, and show figures only through :func:`attnflow.figures.show`.
 
     >>> with plt.rc_context():
     ...     use_style()

@@ -43,7 +43,7 @@ class Kernel(Protocol):
 
 
 def squared_distances(x: Array, y: Array, scale: float = 1.0) -> Array:
-    """|x_i - y_j|^2 / scale, shape (n, m); overflow is infinity, never NaN.
+    r""":math:`|x_i - y_j|^2` over `scale`, shape (n, m); overflow is infinity, never NaN.
 
     >>> squared_distances(np.array([[0.0], [3.0]]), np.array([[1.0]]), scale=2.0)
     array([[0.5],

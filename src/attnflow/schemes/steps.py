@@ -81,7 +81,7 @@ def iterate(
 ) -> Layers:  # fmt: skip
     r"""Tokens through `depth` layers :math:`x \mapsto 2x - B(x)`.
 
-    `tol` and `method` are those of :func:`attnflow.transport.bridge.self_bridge`.
+    `tol` and `method` are those of :func:`attnflow.transport.self_bridge`.
 
     >>> iterate([[-1.0], [1.0]], eps=1.0, depth=2).states[:, 1, 0].round(3)
     array([1.   , 1.238, 1.349])

@@ -18,8 +18,10 @@
     from text to numbers
 """
 
+from attnflow.trained.architecture import Architecture as Architecture
 from attnflow.trained.loading import NAMES as NAMES
 from attnflow.trained.loading import load as load
 from attnflow.trained.model import Model as Model
 from attnflow.trained.model import Trace as Trace
 from attnflow.trained.weights import CheckpointError as CheckpointError
+from attnflow.trained.weights import Weights as Weights
