@@ -8,6 +8,7 @@ import tomllib
 from importlib import import_module
 from inspect import isfunction
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -109,6 +110,16 @@ def test_the_readme_begins_with_the_two_commands() -> None:
     pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
     assert pictures
     assert all((ROOT / Path(p)).is_file() for p in pictures)
+
+
+def test_what_the_readme_imports_does_what_it_says() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    space: dict[str, Any] = {}
+    exec(blocks[0], space)
+    last = blocks[0].rstrip().splitlines()[-1]
+    assert "# True" in last
+    assert eval(last.partition("#")[0], space)
+    assert space["bridge"].iterations <= 25
 
 
 def test_jupyterlab_is_an_extra_that_the_commands_in_the_readme_install() -> None:
