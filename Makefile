@@ -12,7 +12,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book stored test lint render unit notebooks pages bench serve store lock clean
+.PHONY: help setup book stored test lint render unit notebooks pages bench serve lab store lock clean
 
 # One suite on two workers (see tests/lanes.py), one thread each.
 test unit notebooks pages: export OMP_NUM_THREADS ?= 1
@@ -79,6 +79,10 @@ bench: $(READY)   ## ratios to peers, measured in one run, in an environment of 
 serve:     ## the built book on http://localhost:$(PORT)
 	@test -f _build/html/index.html || { echo "nothing built yet: run make book"; exit 1; }
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+
+lab: $(READY)     ## JupyterLab on the chapters; what is saved there is saved as text, too
+	@test -x $(BIN)/jupyter-lab || $(UV) pip install --quiet --constraint requirements.lock --editable '.[lab]'
+	$(BIN)/jupyter lab book
 
 store: $(READY)   ## execute the chapters at defaults and write their outputs back into book/
 	$(BIN)/attnflow store

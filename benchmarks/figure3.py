@@ -1,6 +1,6 @@
 """The full-scale Figure 3: six dimensions, 2^10 draws, 64 values of beta, times up to 30.
 
-    python benchmarks/figure3.py                       writes src/attnflow/data/figure3.npz
+    python benchmarks/figure3.py                       writes src/attnflow/sphere/data/figure3.npz
     python benchmarks/figure3.py --realisations 64 --out figure3.npz
     python benchmarks/figure3.py --realisations 16384 --scheduler tcp://HOST:PORT
 
@@ -23,20 +23,20 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
-from attnflow import phase, stored
+from attnflow import sphere
 
 DIMENSIONS = (2, 8, 32, 128, 512, 1024)
 BETAS = np.linspace(0.0, 9.0, 64)
 TIMES = np.linspace(0.0, 30.0, 121)
 DELTA, N = 1e-3, 32
-TARGET = Path(__file__).parents[1] / "src" / "attnflow" / "data" / "figure3.npz"
+TARGET = Path(__file__).parents[1] / "src" / "attnflow" / "sphere" / "data" / "figure3.npz"
 
 
 @contextmanager
 def spread(scheduler: str | None, workers: int | None) -> Iterator[tuple[Executor | None, int]]:
     """Where blocks of draws go, and how many cores there are; without either option, here."""
     if scheduler is None and workers is None:
-        yield None, phase.cores()
+        yield None, sphere.cores()
         return
     from attnflow.book.cluster import connected
 
@@ -64,16 +64,16 @@ def draw(given: argparse.Namespace, executor: Executor | None, cores: int) -> No
         f"python benchmarks/figure3.py --realisations {given.realisations} --seed {given.seed}"
     )
     part = given.out.with_suffix(".partial.npz")
-    diagrams: dict[int, phase.PhaseDiagram] = {}
+    diagrams: dict[int, sphere.PhaseDiagram] = {}
     seconds: dict[str, float] = {}
     if part.exists():
-        before = stored.figure3(part)
+        before = sphere.figure3(part)
         if before.made["command"] == command:
             diagrams, seconds = before.diagrams, before.made["seconds"]
             print(f"going on after d = {', '.join(map(str, diagrams))}")
     if executor is None:
-        phase.phase_diagram(4, 3, [1.0], [0.0, 1.0], realisations=2)  # compile
-        phase.phase_diagram(4, 8, [1.0], [0.0, 1.0], realisations=2)
+        sphere.phase_diagram(4, 3, [1.0], [0.0, 1.0], realisations=2)  # compile
+        sphere.phase_diagram(4, 8, [1.0], [0.0, 1.0], realisations=2)
     for d in DIMENSIONS:
         if d in diagrams:
             continue
@@ -81,7 +81,7 @@ def draw(given: argparse.Namespace, executor: Executor | None, cores: int) -> No
         with tqdm(
             total=given.realisations * len(BETAS), desc=f"d = {d}", leave=False, disable=None
         ) as bar:
-            diagrams[d] = phase.phase_diagram(
+            diagrams[d] = sphere.phase_diagram(
                 N, d, BETAS, TIMES, DELTA, given.realisations, given.seed,
                 executor=executor, done=bar.update,
             )  # fmt: skip
@@ -90,8 +90,8 @@ def draw(given: argparse.Namespace, executor: Executor | None, cores: int) -> No
             "command": command, "seed": given.seed, "seconds": seconds,
             "cores": cores, "numpy": np.__version__, "python": platform.python_version(),
         }  # fmt: skip
-        stored.save_figure3(part, diagrams, made)
-        print(f"d = {d:4}: {seconds[str(d)]:6.1f} s, {diagrams[d].steps} steps", flush=True)
+        sphere.save_figure3(part, diagrams, made)
+        print(f"d = {d:4}: {seconds[str(d)]:6.1f} s, {diagrams[d].iterations} steps", flush=True)
     part.replace(given.out)
     print(f"{sum(seconds.values()):.0f} s in all; wrote {given.out.name}")
 

@@ -18,6 +18,7 @@ import report  # isort: split
 
 import numpy as np
 
+from attnflow.schemes import reflected
 from attnflow.transport import self_bridge
 
 N, LAYERS, EPS = 100_000, 100, 0.01
@@ -35,24 +36,24 @@ def second_moment(x: np.ndarray) -> float:
     return float(((x - x.mean(axis=0)) ** 2).sum(axis=1).mean())
 
 
-def flow(n: int, layers: int, eps: float) -> dict[str, Any]:
+def flow(n: int, depth: int, eps: float) -> dict[str, Any]:
     x = mixture(n)
     first = second_moment(x)
     sweeps, seconds = 0, []
-    for _ in range(layers):
+    for _ in range(depth):
         start = time.perf_counter()
         bridge = self_bridge(x, eps)
-        x = 2 * x - bridge.barycentric()
+        x = reflected(bridge)
         seconds.append(time.perf_counter() - start)
-        sweeps += bridge.n_iter
-    exact = first + x.shape[1] * eps * layers
+        sweeps += bridge.iterations
+    exact = first + x.shape[1] * eps * depth
     return {
         "n": n,
-        "layers": layers,
+        "layers": depth,
         "eps": eps,
         "kernel": type(bridge.kernel).__name__,
         "seconds a layer": float(np.median(seconds)),
-        "sweeps a layer": sweeps / layers,
+        "sweeps a layer": sweeps / depth,
         "second moment": second_moment(x),
         "exact": exact,
         "relative error": second_moment(x) / exact - 1,

@@ -21,7 +21,7 @@ import report  # isort: split
 import numpy as np
 
 from attnflow import assets, trained
-from attnflow.jacobian import Head, local_constant
+from attnflow.lipschitz import Head, local_constant
 from attnflow.rates import fit_rate
 
 D, SIZE, N, TOL, SEEDS = 768, 64, 256, 1e-4, 7

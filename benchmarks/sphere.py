@@ -20,9 +20,10 @@ import report  # isort: split
 import numpy as np
 from scipy.integrate import RK45
 
-from attnflow import phase, stored
+from attnflow import sphere
 from attnflow.attention import SoftmaxAttention
-from attnflow.rescaled import rescaled_flow
+from attnflow.geometry import rescaled_flow
+from attnflow.sphere.phase import BLOCK, STEP_ERROR
 
 N, BETA, DELTA = 32, 4.0, 1e-3
 TIMES = np.linspace(0.0, 30.0, 61)
@@ -31,7 +32,7 @@ BLOCKS = (4, 16, 64)
 
 def draw(draws: int, d: int) -> np.ndarray:
     rng = np.random.default_rng(0)
-    return np.stack([phase.uniform(N, d, rng) for _ in range(draws)])
+    return np.stack([sphere.uniform(N, d, rng) for _ in range(draws)])
 
 
 def velocity(x: np.ndarray) -> np.ndarray:
@@ -51,7 +52,7 @@ def shares(x: np.ndarray) -> np.ndarray:
 
 def particles(x: np.ndarray) -> np.ndarray:
     """Shares of clustered pairs (draws, times), by scipy's Dormand-Prince stepper on the particles."""
-    shape, tol = x.shape, phase.STEP_ERROR * DELTA
+    shape, tol = x.shape, STEP_ERROR * DELTA
     # the stepper takes a root mean square over all coordinates: a token then errs by tol / 2,
     # an inner product of two tokens by tol
     solver = RK45(
@@ -80,12 +81,12 @@ def column(d: int, draws: int) -> dict[str, Any]:
     x = draw(draws, d)
 
     def ours() -> np.ndarray:
-        return phase.phase_diagram(N, d, [BETA], TIMES, DELTA, draws, threads=1).probability[0]
+        return sphere.phase_diagram(N, d, [BETA], TIMES, DELTA, draws, threads=1).probability[0]
 
     def first() -> np.ndarray:
         rng = np.random.default_rng(0)
-        sizes = [min(phase.BLOCK, draws - k) for k in range(0, draws, phase.BLOCK)]
-        return np.concatenate([phase.grams(size, N, d, rng) for size in sizes])
+        sizes = [min(BLOCK, draws - k) for k in range(0, draws, BLOCK)]
+        return np.concatenate([sphere.grams(size, N, d, rng) for size in sizes])
 
     def peer(block: int) -> np.ndarray:
         return np.concatenate([particles(x[k : k + block]) for k in range(0, draws, block)])
@@ -134,7 +135,7 @@ def main() -> None:
     print(f"time of the flow over d: within {spread:.0%}")
     moved = rescaled()
     print(f"rescaled flow to t = 100: {moved['seconds']:.2f} s")
-    full = stored.figure3().made
+    full = sphere.figure3().made
     figure3 = {
         "dimensions": len(full["seconds"]), "draws": full["realisations"], "betas": 64,
         "cores": full["cores"], "minutes": sum(full["seconds"].values()) / 60,

@@ -54,7 +54,7 @@ def ours(x: np.ndarray, eps: float) -> dict[str, Any]:
     return {
         "kernel": type(bridge.kernel).__name__,
         "seconds": seconds,
-        "sweeps": bridge.n_iter,
+        "sweeps": bridge.iterations,
         "error": float(error),
     }
 
@@ -159,7 +159,7 @@ def at_scale(n: int, eps: float) -> dict[str, Any]:
         "kernel": type(bridge.kernel).__name__,
         "balance": middle - start,
         "barycentric": end - middle,
-        "sweeps": bridge.n_iter,
+        "sweeps": bridge.iterations,
         "residual": bridge.residual,
         "sampled error": float(np.abs(bridge.scaling[some] * product - 1).mean()),
         "peak GB": peak / 1e9,

@@ -70,7 +70,7 @@ ENDING = (
 )
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-    "language_info": {"name": "python"},
+    "language_info": {"name": "python", "pygments_lexer": "ipython3"},
 }
 TOC = """format: jb-book
 root: book/intro

@@ -42,11 +42,12 @@ PROBE = (
     "        os.kill(os.getpid(), signal.SIGKILL)",
     "check('mini.probe', predicted=point, measured=point, tol=0.5)",
 )
-#: What users start; a hang-up ends it also where whoever runs the tests ignores hang-ups.
+#: What users start; signals end it also where whoever runs the tests ignores them (nohup, `&`).
 COMMAND = [
     sys.executable,
     "-c",
     "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+    "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     "from attnflow.book.entry import main; main()",
 ]
 

@@ -11,9 +11,11 @@ from attnflow import (
     attention,
     claims,
     densities,
+    differences,
     gaussian,
     geometry,
     langevin,
+    line,
     lipschitz,
     schemes,
     sphere,
@@ -87,6 +89,12 @@ def _measures() -> list[Call]:
         Call("uniform_error", schemes.uniform_error,
              {"density": BELL, "eps": 0.5, "T": 1.0, "scheme": "bridge"}),
         Call("score_error", schemes.score_error, {"density": BELL, "eps": 0.5}),
+        Call("iterate", schemes.iterate, {"x": X, "eps": 1.0, "depth": 1, "weights": W}),
+        Call("general_step", schemes.general_step,
+             {"x": X, "eps": 1.0, "theta": 2.0, "surrogate": W}),
+        Call("line_grid", line.line_grid,
+             {"density": BELL, "eps": 0.5, "half_width": 9.0, "resolution": 3.5}),
+        Call("on_grid", differences.on_grid, {"values": [0.0, 1.0, 4.0], "h": 1.0}),
     ]  # fmt: skip
 
 
@@ -113,12 +121,16 @@ def _dynamics() -> list[Call]:
         Call("gram_flow", sphere.gram_flow, {"G0": UNIT @ UNIT.T, "beta": 1.0, "times": TIMES}),
         Call("sphere.gamma", sphere.gamma, {"beta": 1.0, "n": 4, "times": TIMES}),
         Call("hitting_time", sphere.hitting_time, {"beta": 1.0, "n": 4, "delta": 0.1}),
+        Call("sphere.velocities", sphere.velocities, {"x": UNIT[None], "beta": 1.0}),
+        Call("cluster_times", sphere.cluster_times,
+             {"x0": UNIT[None], "beta": 1.0, "horizon": 1.0, "delta": 0.1}),
+        Call("meeting_times", sphere.meeting_times,
+             {"times": [0.0, 1.0], "states": np.stack([UNIT, UNIT])[:, None], "delta": 0.1}),
         Call("phase_diagram", sphere.phase_diagram, {**short, "realisations": 2, "seed": 0}),
-        Call(
-            "rescaled_flow", geometry.rescaled_flow, {"attention": LAYER, "z0": X, "times": TIMES}
-        ),
+        Call("rescaled_flow", geometry.rescaled_flow,
+             {"attention": LAYER, "z0": X, "times": TIMES}),
         Call("limit", geometry.limit, {"attention": LAYER, "z": X, "tol": 1e-3}),
-    ]
+    ]  # fmt: skip
 
 
 def _constants() -> list[Call]:
@@ -133,6 +145,11 @@ def _constants() -> list[Call]:
         Call("mean_field_upper", lipschitz.mean_field_upper, ball),
         Call("mean_field_lower", lipschitz.mean_field_lower, one),
         Call("adversarial", lipschitz.adversarial, {**one, "n": 8}),
+        Call("exponent", lipschitz.exponent, {"A": -2 * I}),
+        Call("one_leader", lipschitz.one_leader, {**one, "n": 8}),
+        Call("exponent_lower_bound", lipschitz.exponent_lower_bound, {**one, "n": 8}),
+        Call("exponent_upper_bound", lipschitz.exponent_upper_bound, {**ball, "n": 8}),
+        Call("worse", lipschitz.worse, {"layer": LAYER, "x": X, "R": 1.0}),
     ]
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from attnflow import assets
-from attnflow.assets import Asset, AssetError, Member
+from attnflow.assets import Asset, AssetError, Member, fetching, places
 
 CONTENTS = {"toy/model/weights.bin": os.urandom(3_000_000), "toy/config.json": b'{"d": 2}'}
 
@@ -59,7 +59,7 @@ class Registry:
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of its own, and the toy in the registry."""
     monkeypatch.delenv(assets.VARIABLE, raising=False)
-    monkeypatch.setattr(assets.platformdirs, "user_cache_dir", lambda app: str(tmp_path / app))
+    monkeypatch.setattr(places.platformdirs, "user_cache_dir", lambda app: str(tmp_path / app))
     monkeypatch.setitem(assets.ASSETS, "toy", TOY)
     return tmp_path
 
@@ -67,7 +67,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def registry(root: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
     served = Registry()
-    monkeypatch.setattr(assets, "download", served.download)
+    monkeypatch.setattr(fetching, "download", served.download)
     return served
 
 
@@ -176,7 +176,7 @@ def test_interruption_leaves_nothing(
                 raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(assets.hashlib, "sha256", Interrupted)
+        patch.setattr(fetching.hashlib, "sha256", Interrupted)
         with pytest.raises(KeyboardInterrupt):
             fetch()
     assert_nothing_left(root)
@@ -192,7 +192,7 @@ def test_full_disk(root: Path, registry: Registry, monkeypatch: pytest.MonkeyPat
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return file
 
-    monkeypatch.setattr(assets, "open", opened, raising=False)
+    monkeypatch.setattr(fetching, "open", opened, raising=False)
     assert os.strerror(errno.ENOSPC) in refusal()
     assert_nothing_left(root)
 
@@ -216,14 +216,14 @@ def test_threads_at_once_download_once(registry: Registry) -> None:
 FETCH = f"""
 import os, shutil, sys, time
 from attnflow import assets
-from attnflow.assets import Asset, Member
+from attnflow.assets import Asset, Member, fetching
 assets.ASSETS["toy"] = {TOY!r}
 def download(asset, into):
     with open(sys.argv[2], "a") as file:
         print(os.getpid(), file=file, flush=True)
     time.sleep(float(sys.argv[3]))
     return shutil.copy(sys.argv[1], into)
-assets.download = download
+fetching.download = download
 assets.fetch("toy", progress=False)
 assets.verify("toy")
 """
@@ -378,7 +378,7 @@ def test_failed_download_passes_on_the_last_line_without_hosts(
         assert command[-1] == "toy-package==1.2"
         return subprocess.CompletedProcess(command, 1, b"", f"first line\n{last}\n\n".encode())
 
-    monkeypatch.setattr(assets.subprocess, "run", run)
+    monkeypatch.setattr(fetching.subprocess, "run", run)
     message = refusal()
     assert "no network, or the registry refused" in message
     assert "[address]" in message
@@ -390,17 +390,17 @@ def test_failed_download_passes_on_the_last_line_without_hosts(
 def test_failed_download_keeps_versions(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     last = b"ERROR: No matching distribution found for toy-package==1.2"
     done = subprocess.CompletedProcess([], 1, b"", last)
-    monkeypatch.setattr(assets.subprocess, "run", lambda *_, **__: done)
+    monkeypatch.setattr(fetching.subprocess, "run", lambda *_, **__: done)
     assert last.decode() in refusal()
 
 
 def test_without_pip(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assets.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(fetching.importlib.util, "find_spec", lambda name: None)
     assert "takes pip, not installed here" in refusal()
 
 
 def test_without_debian_programs(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assets.shutil, "which", lambda name: None)
+    monkeypatch.setattr(fetching.shutil, "which", lambda name: None)
     assert "takes apt-get and dpkg-deb, not installed here" in refusal("fashion-mnist")
 
 
@@ -419,8 +419,8 @@ def test_debian_package(root: Path, monkeypatch: pytest.MonkeyPatch, complete: b
         return subprocess.CompletedProcess(command, 0, b"", b"")
 
     monkeypatch.setitem(assets.ASSETS, "toy", TOY._replace(channel="debian"))
-    monkeypatch.setattr(assets.shutil, "which", lambda name: name)
-    monkeypatch.setattr(assets.subprocess, "run", run)
+    monkeypatch.setattr(fetching.shutil, "which", lambda name: name)
+    monkeypatch.setattr(fetching.subprocess, "run", run)
     if complete:
         fetch()
         assets.verify("toy")
@@ -465,7 +465,27 @@ def test_colours_of_the_terminal_do_not_hide_what_was_said(
     def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
         return subprocess.CompletedProcess(command, 1, b"", said)
 
-    monkeypatch.setattr(assets.subprocess, "run", run)
+    monkeypatch.setattr(fetching.subprocess, "run", run)
     message = refusal()
     assert "it said: ERROR: No matching distribution.\n" in message
     assert "\x1b" not in message
+
+
+@pytest.mark.parametrize(
+    ("package", "module"),
+    [("platformdirs", "places"), ("filelock", "fetching"), ("tqdm", "fetching")],
+)
+def test_a_missing_package_is_named_with_what_brings_it(package: str, module: str) -> None:
+    code = f"""
+import sys
+sys.modules[{package!r}] = None
+from attnflow.errors import MissingPackage
+try:
+    import attnflow.assets.{module}
+except MissingPackage as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (
+        f"needs {package}, which is not installed: pip install 'attnflow[trained]'" in done.stdout
+    )

@@ -112,7 +112,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     def accept() -> None:
         raise Accepted
 
-    monkeypatch.setattr("attnflow.phase._compiled", accept)
+    monkeypatch.setattr("attnflow.sphere.phase._compiled", accept)
 
 
 def test_the_calls_that_are_spoiled_are_good_ones() -> None:

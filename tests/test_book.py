@@ -70,8 +70,8 @@ def test_every_code_cell_was_run_without_error_or_warning(name: str) -> None:
 def test_the_notebook_is_clean(name: str) -> None:
     notebook = CHAPTERS[name].read()
     nbformat.validate(notebook)
-    assert set(notebook.metadata) == {"attnflow", "kernelspec", "language_info"}
-    assert set(notebook.metadata["attnflow"]) == {"key"}
+    assert set(notebook.metadata) == {"attnflow", "jupytext", "kernelspec", "language_info"}
+    assert set(notebook.metadata["attnflow"]) == {"cells", "text"}
     for cell in notebook.cells:
         assert set(cell.metadata) <= {"tags"}
     text = CHAPTERS[name].path.read_text(encoding="utf-8")

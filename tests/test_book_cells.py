@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from attnflow.book.chapters import _python, find_project
+from attnflow.book.chapters import find_project
 from attnflow.book.notebooks import SHOWN_ONLY
+from attnflow.book.reach import as_python
 
 CHAPTERS = find_project().chapters()
 #: Methods that change what they are called on.
@@ -157,7 +158,7 @@ def _loads(node: ast.Name) -> bool:
 def complaints(cells: Iterator[tuple[str, bool]]) -> list[str]:
     reader = Reader()
     for source, shown in cells:
-        reader.cell(_python(source), shown)
+        reader.cell(as_python(source), shown)
     return reader.complaints
 
 

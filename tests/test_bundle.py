@@ -17,8 +17,9 @@ from conftest import make_project
 
 from attnflow.book import bundle
 from attnflow.book.bundle import Bundle, differences, pack, to_text, unpack, versions
-from attnflow.book.chapters import Project, Recipe, _python, code, find_project, recipe
+from attnflow.book.chapters import Project, Recipe, code, find_project, recipe
 from attnflow.book.parameters import BookError
+from attnflow.book.reach import as_python
 
 BOOK = find_project()
 NAMES = list(BOOK.chapters())
@@ -90,7 +91,7 @@ def test_every_chapter_imports_what_it_needs_from_its_bundle_alone(tmp_path: Pat
     for name in NAMES:
         here = prepared(name)
         folder = unpack(pack(here), tmp_path).root / "src"
-        chapters[name] = (str(folder), [_python(source) for source in code(here.source)])
+        chapters[name] = (str(folder), [as_python(source) for source in code(here.source)])
     done = subprocess.run(
         [sys.executable, "-P", "-"], input=f"CHAPTERS = {chapters!r}\n{IMPORTS}",
         cwd=tmp_path, capture_output=True, text=True, env={"MPLBACKEND": "agg", **_places()},

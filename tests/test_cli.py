@@ -20,6 +20,7 @@ from attnflow.book import cli as module
 from attnflow.book.chapters import Project
 from attnflow.book.kernels import KernelDied
 from attnflow.book.notebooks import checks
+from attnflow.book.pairs import load
 
 
 def invoke(project: Project, *args: str) -> Result:
@@ -289,12 +290,12 @@ def test_stored_outputs_are_clean_and_the_ledger_reads_them(known: Project) -> N
     for name, chapter in known.chapters().items():
         notebook = chapter.read()
         assert len(checks(notebook)) >= 1
-        assert set(notebook.metadata) == {*METADATA, "attnflow"}
-        assert set(notebook.metadata.attnflow) == {"key"}
+        assert set(notebook.metadata) == {*METADATA, "attnflow", "jupytext"}
+        assert set(notebook.metadata.attnflow) == {"cells", "text"}
         text = chapter.path.read_text(encoding="utf-8")
         assert "papermill" not in text
         assert str(known.root) not in text
-        assert [cell.id for cell in notebook.cells][:2] == ["heading", "parameters"], name
+        assert load(chapter.path).edited() == "", name
 
     after = invoke(known, "claims")
     assert after.exit_code == 0

@@ -333,7 +333,12 @@ BAD_MIXTURES = [
     ([1.0], [0.0], [-2.0], "covs must be positive definite, got an eigenvalue -2"),
     ([0.5, 0.5], [0.0, 1.0], [1.0], "covs must have 3 axes"),
     ([0.5, 0.5], [[0.0, 0.0], [1.0, 1.0]], EYE, r"covs must have shape \(2, 2, 2\), got \(1, 2, 2"),
-    ([1.0], [[0.0, 0.0]], [[[1.0, 0.5], [0.0, 1.0]]], "covs must be symmetric"),
+    (
+        [1.0],
+        [[0.0, 0.0]],
+        [[[1.0, 0.5], [0.0, 1.0]]],
+        "covs must be symmetric, got a difference 0.5",
+    ),
     ([1.0], [[0.0, 0.0]], [[[1.0, 2.0], [2.0, 1.0]]], "covs must be positive definite"),
 ]
 
@@ -394,3 +399,15 @@ def test_every_function_refuses_what_are_not_points(name, x, message):
 def test_samples_refuse_a_number_that_is_not_a_count(n):
     with pytest.raises(ValueError, match="n must be a whole number >= 1, got "):
         MIX.sample(n, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("name", ["potential_gradient", "potential_hessian"])
+@pytest.mark.parametrize("step", [0.0, -1.0, np.nan, "short"])
+def test_differences_of_the_potential_refuse_a_step_that_is_not_positive(name, step):
+    with pytest.raises(ValueError, match=r"step must be a (finite )?number > 0, got "):
+        getattr(MIX, name)([0.0], step)
+
+
+def test_the_map_refuses_a_point_beyond_which_there_is_no_mass():
+    with pytest.raises(ValueError, match="x must lie where the tails have mass, got -1e\\+200"):
+        MIX.quantile_map([0.0, -1e200], 1.0)

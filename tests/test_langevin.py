@@ -5,6 +5,7 @@ from tolerances import BAND, EXPONENTIAL, FIVE_DIGITS, GRID_PAIR, GRID_SUM, ROUN
 
 from attnflow import gaussian, langevin
 from attnflow.densities import Gaussian, GaussianMixture
+from attnflow.line import line_grid
 
 MIX = GaussianMixture([0.5, 0.5], [-2.0, 2.0], [1.0, 1.0])
 UNEVEN = GaussianMixture([0.3, 0.7], [-1.0, 1.5], [0.5, 2.0])
@@ -22,7 +23,7 @@ def near(nodes, eps):
 @DENSITIES
 @TEMPERATURES
 def test_the_langevin_pair_is_symmetric_with_the_density_as_both_marginals(density, eps):
-    nodes = langevin.grid(density, eps)
+    nodes = line_grid(density, eps)
     pair = langevin.langevin_pair(density, eps, nodes)
     assert np.abs(pair - pair.T).max() <= GRID_PAIR
     assert np.abs(pair.sum(0) * nodes.h - nodes.rho).max() <= GRID_PAIR
@@ -32,7 +33,7 @@ def test_the_langevin_pair_is_symmetric_with_the_density_as_both_marginals(densi
 @DENSITIES
 @TEMPERATURES
 def test_the_langevin_pair_is_positive_near_the_diagonal(density, eps):
-    nodes = langevin.grid(density, eps)
+    nodes = line_grid(density, eps)
     inside = near(nodes, eps) & (np.minimum.outer(nodes.rho, nodes.rho) > SOLVE_TIGHTLY)
     assert (langevin.langevin_pair(density, eps, nodes)[inside] > 0).all()
 
@@ -41,7 +42,7 @@ def test_the_langevin_pair_is_positive_near_the_diagonal(density, eps):
 @TEMPERATURES
 def test_the_langevin_pair_of_a_gaussian_is_the_ornstein_uhlenbeck_pair(s, eps):
     density = Gaussian(0.0, s)
-    nodes = langevin.grid(density, eps)
+    nodes = line_grid(density, eps)
     c, x = np.exp(-eps / (2 * s)), nodes.x[:, None]
     noise = s * (1 - c * c)
     want = nodes.rho[:, None] * np.exp(-((x.T - c * x) ** 2) / (2 * noise))
@@ -50,7 +51,7 @@ def test_the_langevin_pair_of_a_gaussian_is_the_ornstein_uhlenbeck_pair(s, eps):
 
 
 def test_two_short_langevin_pairs_make_a_long_one():
-    nodes = langevin.grid(UNEVEN, 0.2)
+    nodes = line_grid(UNEVEN, 0.2)
     short, long = (langevin.langevin_pair(UNEVEN, eps, nodes) for eps in (0.2, 0.4))
     inside = nodes.rho > SOLVE_TIGHTLY
     chained = (short[:, inside] / nodes.rho[inside]) @ short[inside] * nodes.h
@@ -60,7 +61,7 @@ def test_two_short_langevin_pairs_make_a_long_one():
 @DENSITIES
 @TEMPERATURES
 def test_the_bridge_pair_is_symmetric_with_the_density_as_both_marginals(density, eps):
-    nodes = langevin.grid(density, eps)
+    nodes = line_grid(density, eps)
     pair = langevin.bridge_pair(eps, nodes)
     assert np.abs(pair - pair.T).max() <= ROUNDING
     assert np.abs(pair.sum(0) - pair.sum(1)).max() * nodes.h <= ROUNDING
@@ -70,7 +71,7 @@ def test_the_bridge_pair_is_symmetric_with_the_density_as_both_marginals(density
 @TEMPERATURES
 def test_the_bridge_pair_of_a_gaussian_is_the_gaussian_with_the_known_gain(eps):
     density = Gaussian(0.0, 1.0)
-    nodes = langevin.grid(density, eps)
+    nodes = line_grid(density, eps)
     c, x = gaussian.bridge_gain(1.0, eps)[0, 0], nodes.x[:, None]
     want = nodes.rho[:, None] * np.exp(-((x.T - c * x) ** 2) / (2 * (1 - c * c)))
     want /= np.sqrt(2 * np.pi * (1 - c * c))
@@ -110,7 +111,7 @@ def test_the_divergence_of_separate_clusters_does_not_depend_on_the_grid(eps):
 
 def test_the_divergence_is_symmetric_and_zero_for_equal_laws_only():
     eps = 0.2
-    nodes = langevin.grid(MIX, eps)
+    nodes = line_grid(MIX, eps)
     first, second = langevin.langevin_pair(MIX, eps, nodes), langevin.bridge_pair(eps, nodes)
     there = langevin.divergence(first, second, eps, nodes)
     assert langevin.divergence(first, first, eps, nodes) == 0
@@ -121,7 +122,7 @@ def test_the_divergence_is_symmetric_and_zero_for_equal_laws_only():
 def test_the_divergence_of_two_langevin_pairs_is_that_of_gaussians():
     """Pairs at two times, not close: J = (1 - ck)/(1 - k^2) + (1 - ck)/(1 - c^2) - 2."""
     density = Gaussian(0.0, 1.0)
-    nodes = langevin.grid(density, 1.0)
+    nodes = line_grid(density, 1.0)
     first, second = (langevin.langevin_pair(density, t, nodes) for t in (1.0, 1.2))
     c, k = np.exp([-0.5, -0.6])
     want = (1 - c * k) / (1 - k * k) + (1 - c * k) / (1 - c * c) - 2
@@ -166,48 +167,12 @@ def test_the_fisher_information_of_the_mixture_is_the_integral_of_its_squared_sc
     assert abs(langevin.fisher_bound(MIX, 0.1).fisher / want[0] - 1) <= EXPONENTIAL * 10
 
 
-# the grid
-
-
-@DENSITIES
-@TEMPERATURES
-def test_the_grid_is_uniform_and_holds_the_density(density, eps):
-    nodes = langevin.grid(density, eps)
-    assert np.abs(np.diff(nodes.x) - nodes.h).max() <= EXPONENTIAL
-    assert np.abs(nodes.rho - density.pdf(nodes.x)).max() == 0
-    assert abs(nodes.rho.sum() * nodes.h - 1) <= GRID_SUM
-    assert abs(nodes.weights.sum() - 1) <= ROUNDING
-    assert nodes.h <= np.sqrt(eps) / langevin.RESOLUTION * (1 + ROUNDING)
-
-
-@pytest.mark.parametrize("compute", [langevin.grid, langevin.symmetric_kl])
-def test_a_grid_that_cuts_off_mass_or_is_coarse_warns(compute):
-    density = Gaussian(0.0, 1.0)
-    with pytest.warns(
-        langevin.GridTooSmall, match=r"all but 1e-9 of the mass, this one cuts off 2\.[0-9]e-03"
-    ):
-        compute(density, 0.1, half_width=3.0)
-    with pytest.warns(langevin.GridTooSmall, match=r"2\.5 nodes per sqrt\(eps\), this one has 2"):
-        compute(density, 0.1, resolution=2.0)
-
-
-def test_a_grid_that_is_just_large_and_fine_enough_does_not_warn():
-    assert len(langevin.grid(Gaussian(0.0, 1.0), 0.1, half_width=6.5, resolution=2.5).x) > 100
-
-
-def test_a_grid_of_too_many_nodes_is_refused():
-    with pytest.raises(ValueError, match="eps is too small for this grid: 70001 nodes needed"):
-        langevin.grid(Gaussian(0.0, 1.0), 1e-6)
-    with pytest.raises(ValueError, match="eps is too small for this grid"):
-        langevin.symmetric_kl(MIX, 1e-6)
-
-
 # what is refused
 
 
 @pytest.mark.parametrize("eps", [0.0, -1.0, np.nan, np.inf, "warm", None])
 def test_every_function_refuses_a_temperature_that_is_not_positive(eps):
-    for f in (langevin.grid, langevin.symmetric_kl, langevin.fisher_bound):
+    for f in (line_grid, langevin.symmetric_kl, langevin.fisher_bound):
         with pytest.raises(ValueError, match=r"eps must be a (finite )?number > 0, got "):
             f(MIX, eps)
 
@@ -215,7 +180,7 @@ def test_every_function_refuses_a_temperature_that_is_not_positive(eps):
 @pytest.mark.parametrize("eps", [0.0, -1.0, np.nan, np.inf, "warm", None])
 @pytest.mark.parametrize("which", ["langevin_pair", "bridge_pair", "divergence"])
 def test_the_pairs_and_the_divergence_refuse_a_temperature_that_is_not_positive(which, eps):
-    nodes = langevin.grid(MIX, 1.0)
+    nodes = line_grid(MIX, 1.0)
     pair = np.outer(nodes.rho, nodes.rho)
     compute = {
         "langevin_pair": lambda: langevin.langevin_pair(MIX, eps, nodes),
@@ -226,16 +191,8 @@ def test_the_pairs_and_the_divergence_refuse_a_temperature_that_is_not_positive(
         compute()
 
 
-@pytest.mark.parametrize("value", [0.0, -1.0, np.nan, "wide"])
-def test_the_grid_refuses_a_width_or_a_resolution_that_is_not_positive(value):
-    with pytest.raises(ValueError, match=r"half_width must be a (finite )?number > 0, got "):
-        langevin.grid(MIX, 0.1, half_width=value)
-    with pytest.raises(ValueError, match=r"resolution must be a (finite )?number > 0, got "):
-        langevin.grid(MIX, 0.1, resolution=value)
-
-
 def test_every_function_needs_one_dimension():
     plane = Gaussian([0.0, 0.0], np.eye(2))
-    for f in (langevin.grid, langevin.symmetric_kl, langevin.fisher_bound):
+    for f in (line_grid, langevin.symmetric_kl, langevin.fisher_bound):
         with pytest.raises(ValueError, match="this needs a density in one dimension, got 2"):
             f(plane, 0.1)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
+from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 import attnflow
+from attnflow.book.api import modules, public
 from attnflow.book.chapters import find_project
+from attnflow.book.layers import drawing, imports
 
 ROOT = find_project().root
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -56,13 +61,25 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert f"Version {attnflow.__version__}" in intro
 
 
-def test_every_module_of_the_mathematics_is_under_the_import_contract() -> None:
-    contract = PYPROJECT["tool"]["importlinter"]["contracts"][0]
-    package = ROOT / "src" / "attnflow"
-    modules = {f"attnflow.{p.stem}" for p in package.glob("[a-z]*.py")}
-    packages = {f"attnflow.{p.parent.name}" for p in package.glob("*/__init__.py")}
-    assert set(contract["source_modules"]) == (modules | packages) - {"attnflow.book"}
-    assert contract["forbidden_modules"] == ["attnflow.book"]
+def test_contributing_draws_the_layers_that_the_imports_make() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert f"```text\n{drawing(imports(ROOT / 'src' / 'attnflow'))}\n```" in text
+
+
+def test_every_name_of_the_package_is_on_one_page_of_the_reference() -> None:
+    pages = [path.read_text(encoding="utf-8") for path in (ROOT / "book" / "api").glob("*.md")]
+    listed = [
+        name for page in pages for line in re.findall(r"{api} (.*)", page) for name in line.split()
+    ]
+    assert sorted(listed) == modules()
+
+
+def test_every_public_function_has_an_example_that_the_doctests_run() -> None:
+    names = [name for module in modules() for name in public(module)]
+    values = {name.path: getattr(import_module(name.home), name.name) for name in names}
+    functions = {path: value for path, value in values.items() if isfunction(value)}
+    assert len(functions) > 100
+    assert [path for path, value in functions.items() if ">>>" not in value.__doc__] == []
 
 
 def test_no_module_is_longer_than_four_hundred_lines() -> None:
@@ -93,3 +110,26 @@ def test_the_readme_begins_with_the_two_commands() -> None:
     pictures = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", text)
     assert pictures
     assert all((ROOT / Path(p)).is_file() for p in pictures)
+
+
+def test_what_the_readme_imports_does_what_it_says() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    space: dict[str, Any] = {}
+    exec(blocks[0], space)
+    last = blocks[0].rstrip().splitlines()[-1]
+    assert "# True" in last
+    assert eval(last.partition("#")[0], space)
+    assert space["bridge"].iterations <= 25
+
+
+def test_jupyterlab_is_an_extra_that_the_commands_in_the_readme_install() -> None:
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    assert {"jupyterlab", "jupytext"} <= {_spec(text)[0] for text in extras["lab"]}
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    recipe = makefile.partition("\nlab:")[2].partition("\n\n")[0]
+    assert "--constraint requirements.lock --editable '.[lab]'" in recipe
+    assert "$(BIN)/jupyter lab book" in recipe
+    for name in ("README.md", "book/rerun.md", "CONTRIBUTING.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert "make lab" in text
+        assert "jupyter lab" not in text

@@ -15,10 +15,15 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from attnflow.errors import MissingPackage
 
 MIME = "application/vnd.attnflow.check+json"
 KINDS = ("identity", "bound", "limit", "rate", "illustration")
+#: What every row of claims.yml says.
+FIELDS = ("id", "chapter", "kind")
 RELATIONS = ("==", "<=", ">=")
 HOLDS, FAILS, OUTSIDE = "holds", "fails", "outside hypotheses"
 #: The fraction of its tolerance by which a number of a check may differ between two processors.
@@ -28,7 +33,12 @@ SIXTH = 5e-6
 
 
 class Check(NamedTuple):
-    """One compared claim."""
+    """One compared claim, as :func:`check` and :func:`control` return it.
+
+    >>> row = check("demo.half", case="n 4", predicted=0.5, measured=0.5004, tol=1e-3)
+    >>> row.anchor(), row.sound, row.is_control
+    ('check-demo-half-n-4', True, False)
+    """
 
     id: str  #: the claim, as in claims.yml
     case: str  #: which of several instances, or ""
@@ -62,6 +72,11 @@ class Check(NamedTuple):
         """Whether another run says the same: the verdict and all words exactly, numbers closely.
 
         Close is a tenth of the tolerance, or half a unit of the sixth digit.
+
+        >>> here, there, far = (check("demo.half", predicted=0.5, measured=m, tol=1e-3)
+        ...                     for m in (0.50005, 0.50006, 0.5002))
+        >>> here.agrees(there), here.agrees(far)
+        (True, False)
         """
         words = self._replace(predicted=0.0, measured=0.0, interval=None)
         if words != other._replace(predicted=0.0, measured=0.0, interval=None):
@@ -80,7 +95,11 @@ class Check(NamedTuple):
         return {**self._asdict(), **numbers, "interval": span}
 
     def shown(self) -> dict[str, str]:
-        """What a reader sees: claim, predicted, measured, verdict."""
+        """What a reader sees: claim, predicted, measured, verdict.
+
+        >>> check("demo.half", predicted=0.5, measured=0.50004, tol=1e-3).shown()["measured"]
+        '0.5'
+        """
         claim = f"{self.id} [{self.case}]" if self.case else self.id
         sign = {"==": "", "<=": "≤ ", ">=": "≥ "}[self.relation]
         slack = f" ± {self.tol:g}" if self.relation == "==" else ""
@@ -257,7 +276,11 @@ def rounded(value: float, tol: float) -> str:
 
 
 class Entry(NamedTuple):
-    """One line of the ledger: a claim and what the runs say of it."""
+    """One line of the ledger: a claim and what the runs say of it.
+
+    >>> ledger([], ["demo.half"])
+    [Entry(id='demo.half', verdict='', checks=(), controls=())]
+    """
 
     id: str
     verdict: str  #: the worst over its checks; "" where none ran
@@ -266,11 +289,14 @@ class Entry(NamedTuple):
 
 
 def ledger(runs: Iterable[Check], claims: Iterable[str] | None = None) -> list[Entry]:
-    """Checks and controls gathered by claim, in the order of `claims` (or of appearance)."""
-    rows, named = (
-        _listed(runs, "runs", Check),
-        _listed(() if claims is None else claims, "claims", str),
-    )
+    """Checks and controls gathered by claim, in the order of `claims` (or of appearance).
+
+    >>> rows = [check("demo.half", predicted=0.5, measured=m, tol=1e-3) for m in (0.5, 0.7)]
+    >>> [(entry.id, entry.verdict) for entry in ledger(rows, ["demo.third", "demo.half"])]
+    [('demo.third', ''), ('demo.half', 'fails')]
+    """
+    rows = _listed(runs, "runs", Check)
+    named = _listed(() if claims is None else claims, "claims", str)
     ids = dict.fromkeys([*named, *(row.id for row in rows)])
     out = []
     for id in ids:
@@ -294,13 +320,55 @@ def _listed(values: Any, name: str, kind: type) -> list[Any]:
 
 
 def from_json(fields: Mapping[str, Any]) -> Check:
-    """A check read back from :meth:`Check.exact`."""
+    """A check read back from :meth:`Check.exact`.
+
+    >>> row = check("demo.half", predicted=0.5, measured=float("nan"), tol=1e-3)
+    >>> from_json(row.exact()).agrees(row)
+    True
+    """
     known = {key: fields[key] for key in Check._fields}
     known["predicted"], known["measured"] = float(known["predicted"]), float(known["measured"])
     known["missing"] = tuple(known["missing"])
     span = known["interval"]
     known["interval"] = None if span is None else (float(span[0]), float(span[1]))
     return Check(**known)
+
+
+def read_claims(path: str | Path) -> dict[str, dict[str, str]]:
+    """The rows of claims.yml by id: what is claimed, by whom, and in which chapter.
+
+    A row has an id that no other has, a chapter, and one of the KINDS; what else it says is text.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "claims.yml"
+    ...     _ = path.write_text("- {id: demo.half, chapter: demo, kind: identity}")
+    ...     read_claims(path)
+    {'demo.half': {'id': 'demo.half', 'chapter': 'demo', 'kind': 'identity'}}
+    """
+    try:
+        import yaml
+    except ImportError:
+        raise MissingPackage.named("pyyaml", "claims.yml", "book") from None
+    rows = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
+        raise ValueError(f"claims must be a list of rows, got {rows!r:.80}")
+    out: dict[str, dict[str, str]] = {}
+    for row in rows:
+        missing = [field for field in FIELDS if not str(row.get(field) or "").strip()]
+        if missing:
+            raise ValueError(f"a claim must have {', '.join(FIELDS)}, got {row!r:.80}")
+        for field, value in row.items():
+            if not isinstance(value, str):
+                raise ValueError(f"{field} of {row['id']} must be text, got {value!r:.80}")
+        if row["kind"] not in KINDS:
+            raise ValueError(
+                f"kind of {row['id']} must be one of {', '.join(KINDS)}, got {row['kind']!r:.80}"
+            )
+        if row["id"] in out:
+            raise ValueError(f"a claim must be listed once, got {row['id']} twice")
+        out[row["id"]] = dict(row)
+    return out
 
 
 def _json(value: float) -> float | str:

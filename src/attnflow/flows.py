@@ -4,6 +4,7 @@ One layer moves every token by :math:`x_i \mapsto x_i + \frac{T}{L}\,\Gamma(x_i)
 explicit Euler step of :math:`\dot x_i = \Gamma(x_i)`: :func:`layers` and :func:`ode`. With layer
 normalisation tokens live on the sphere and :math:`\dot x_i = P_{x_i}\Gamma(x_i)`,
 :math:`P_x = I - xx^\top`: :func:`sphere_layers` and :func:`sphere_ode` (:cite:t:`geshkovski2025`).
+Rescaled tokens have a module of their own, :mod:`attnflow.geometry.rescaled`.
 
 The equations are integrated by scipy's DOP853, an explicit Runge-Kutta method of order 8
 (:cite:t:`hairer1993`).
@@ -56,11 +57,6 @@ class Flow(NamedTuple):
     def converged(self) -> bool:
         """True: a flow that does not reach its last time raises `FlowStopped` instead."""
         return True
-
-    @property
-    def evaluations(self) -> int:  # until the sphere's and the rescaled flows say iterations
-        """The same as `iterations`."""
-        return self.iterations
 
     @property
     def radius(self) -> Array:

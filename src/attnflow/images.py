@@ -19,10 +19,13 @@ _FULL = "train-images-idx3-ubyte.gz"
 
 
 def fashion_mnist(n: int = 2000, directory: str | Path = "") -> Array:
-    """n images as rows, shape (n, 784), pixels from 0 to 255.
+    """The first n images as rows, shape (n, 784), pixels from 0 to 255.
 
-    >>> fashion_mnist(3).shape
-    (3, 784)
+    With a `directory` they come from the full training set's file there.
+
+    >>> images = fashion_mnist(3)
+    >>> images.shape, float(images.min()), float(images.max())
+    ((3, 784), 0.0, 255.0)
     """
     n = validate.count(n, "n")
     if directory:

@@ -34,7 +34,12 @@ def covariance(value: ArrayLike, name: str = "cov") -> Array:
 
 
 def spectral(f: Callable[[Array], Array], matrix: Array) -> Array:
-    """f of a symmetric matrix, through its eigenvalues."""
+    """f of a symmetric matrix, through its eigenvalues.
+
+    >>> spectral(np.exp, np.zeros((2, 2)))
+    array([[1., 0.],
+           [0., 1.]])
+    """
     values, vectors = np.linalg.eigh(matrix)
     return (vectors * f(values)) @ vectors.T
 
@@ -50,7 +55,12 @@ def root(matrix: Array) -> Array:
 
 
 def inverse_root(matrix: Array) -> Array:
-    """The inverse of the square root of a symmetric positive definite matrix."""
+    """The inverse of the square root of a symmetric positive definite matrix.
+
+    >>> inverse_root(np.diag([4.0, 16.0]))
+    array([[0.5 , 0.  ],
+           [0.  , 0.25]])
+    """
     return spectral(lambda s: s**-0.5, matrix)
 
 
@@ -72,13 +82,23 @@ def semidefinite_root(A: Array) -> Array | None:
 def split(A: Array) -> tuple[Array, Array]:
     """L and R with A = R^T L and singular values shared evenly; L is R where A is semi-definite.
 
+    Where A has a rank below d, rows of both are zero: those coordinates do not matter.
+
     >>> L, R = split(np.array([[0.0, 4.0], [1.0, 0.0]]))
     >>> (R.T @ L).round(12)
     array([[0., 4.],
            [1., 0.]])
     """
-    both = semidefinite_root(A)
-    if both is not None:
+    if semidefinite_root(A) is not None:
+        values, vectors = np.linalg.eigh((A + A.T) / 2)
+        both = _rounded_root(values)[:, None] * vectors.T
         return both, both
     left, sizes, right = np.linalg.svd(A)
-    return np.sqrt(sizes)[:, None] * right, (left * np.sqrt(sizes)).T
+    shared = _rounded_root(sizes)
+    return shared[:, None] * right, (left * shared).T
+
+
+def _rounded_root(sizes: Array) -> Array:
+    """Square roots, with those of rounding zero: they would be 1e-8 of the largest."""
+    floor = ROUNDING * len(sizes) * max(float(sizes.max()), 0.0)
+    return np.sqrt(np.where(sizes > floor, sizes, 0.0))

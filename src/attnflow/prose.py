@@ -23,7 +23,11 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class Said(NamedTuple):
-    """Words with numbers in them: a format string and what goes into it."""
+    """Words with numbers in them: a format string and what goes into it.
+
+    >>> Said("{:.0e}", (2.04e9,)).text
+    '2×10⁹'
+    """
 
     template: str
     values: tuple[Any, ...]
@@ -73,7 +77,11 @@ def said(template: str, *values: Any) -> Said:
 
 
 def say(name: str, template: str | Said, *values: Any) -> None:
-    """Store words under `name`, where ``{glue:text}`` in a sentence of this notebook finds them."""
+    """Store words under `name`, where ``{glue:text}`` in a sentence of this notebook finds them.
+
+    >>> say("slope", "{:.2f}", 2.204)
+    {'application/papermill.record/text/plain': "'2.20'"}
+    """
     from IPython.display import display
 
     words = template if isinstance(template, Said) else said(template, *values)
@@ -85,7 +93,11 @@ def say(name: str, template: str | Said, *values: Any) -> None:
 
 
 def from_metadata(metadata: Mapping[str, Any]) -> Said:
-    """What :func:`say` stored, read back from an output's metadata."""
+    """What :func:`say` stored, read back from an output's metadata.
+
+    >>> from_metadata({FIELD: {"template": "{:.1f}", "values": [0.25]}}).text
+    '0.2'
+    """
     fields = metadata[FIELD]
     return Said(str(fields["template"]), tuple(_from_json(v) for v in fields["values"]))
 

@@ -18,7 +18,11 @@ _PACKAGES = ("attnflow", "numpy", "scipy", "pot", "matplotlib")
 
 
 class Provenance:
-    """A footer, as text, HTML and JSON."""
+    """A footer, as text, HTML and JSON.
+
+    >>> Provenance({"parameters": "n = 3"})
+    parameters: n = 3
+    """
 
     def __init__(self, rows: Mapping[str, str]) -> None:
         self.rows = dict(rows)
@@ -36,7 +40,11 @@ class Provenance:
 
 
 def provenance(**parameters: Any) -> Provenance:
-    """The footer of a chapter run with these parameters."""
+    """The footer of a chapter run with these parameters.
+
+    >>> provenance(n=3, eps=0.1).rows["parameters"]
+    'n = 3, eps = 0.1'
+    """
     return Provenance(
         {
             "parameters": ", ".join(f"{k} = {v!r}" for k, v in parameters.items()),
@@ -48,11 +56,21 @@ def provenance(**parameters: Any) -> Provenance:
 
 
 def stamped(data: Mapping[str, Any], **more: str) -> dict[str, Any]:
-    """The data of a footer's output with further rows."""
+    """The data of a footer's output with further rows.
+
+    >>> print(stamped({MIME: {"parameters": "n = 3"}}, run="12 s")["text/plain"])
+    parameters: n = 3
+    run: 12 s
+    """
     return Provenance({**data[MIME], **more})._repr_mimebundle_()
 
 
 def unstamped(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The data of a footer's output with only what the kernel knew."""
+    """The data of a footer's output with only what the kernel knew.
+
+    >>> rows = {"parameters": "n = 3", "versions": "python 3", "run": "12 s"}
+    >>> unstamped({MIME: rows})[MIME]
+    {'parameters': 'n = 3', 'versions': 'python 3'}
+    """
     rows = {name: data[MIME][name] for name in ("parameters", "versions")}
     return Provenance(rows)._repr_mimebundle_()

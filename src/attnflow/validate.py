@@ -26,7 +26,11 @@ LONGEST = 1e6
 
 
 def array(value: ArrayLike, name: str, ndim: int) -> Array:
-    """`value` as a finite float64 array with `ndim` axes."""
+    """`value` as a finite float64 array with `ndim` axes.
+
+    >>> array([1, 2], "x", 1)
+    array([1., 2.])
+    """
     out = real(value, name)
     if out.ndim != ndim:
         raise ValueError(f"{name} must have {ndim} axes, got shape {out.shape}")
@@ -37,7 +41,12 @@ def array(value: ArrayLike, name: str, ndim: int) -> Array:
 
 
 def real(value: Any, name: str, what: str = "an array of real numbers") -> Array:
-    """`value` as a float64 array; text, complex numbers and ragged lists are refused."""
+    """`value` as a float64 array; text, complex numbers and ragged lists are refused.
+
+    >>> real("one", "x")
+    Traceback (most recent call last):
+    ValueError: x must be an array of real numbers, got 'one'
+    """
     try:
         raw = np.asarray(value)
         if raw.dtype.kind in "OSUcMmV" or np.ma.is_masked(value):
@@ -49,7 +58,11 @@ def real(value: Any, name: str, what: str = "an array of real numbers") -> Array
 
 
 def said(value: Any) -> str:
-    """`value` as a message shows it: 80 characters at most, whatever it is."""
+    """`value` as a message shows it: 80 characters at most, whatever it is.
+
+    >>> len(said("a" * 1000))
+    80
+    """
     try:
         return f"{value!r:.80}"
     except Exception:  # a whole number of thousands of digits, or an object that cannot be shown
@@ -57,7 +70,11 @@ def said(value: Any) -> str:
 
 
 def tokens(x: ArrayLike, name: str = "x") -> Array:
-    """Tokens as rows, shape (n, d) with n, d >= 1. A vector is read as n tokens in one dimension."""
+    """Tokens as rows, shape (n, d) with n, d >= 1. A vector is read as n tokens in one dimension.
+
+    >>> tokens([1.0, 2.0]).shape
+    (2, 1)
+    """
     out = real(x, name)
     out = array(out.reshape(-1, 1) if out.ndim == 1 else out, name, 2)
     if out.size == 0:
@@ -66,7 +83,11 @@ def tokens(x: ArrayLike, name: str = "x") -> Array:
 
 
 def on_sphere(x: ArrayLike, name: str = "x") -> Array:
-    """Tokens of norm one, shape (n, d) with d >= 2; rounding in the norms is removed."""
+    """Tokens of norm one, shape (n, d) with d >= 2; rounding in the norms is removed.
+
+    >>> on_sphere([[0.6, 0.8]]).shape
+    (1, 2)
+    """
     out = tokens(x, name)
     if out.shape[1] < 2:
         raise ValueError(f"{name} must have at least two columns, got shape {out.shape}")
@@ -82,7 +103,11 @@ def on_sphere(x: ArrayLike, name: str = "x") -> Array:
 
 
 def weights(w: ArrayLike | None, n: int, name: str = "weights") -> Array:
-    """Masses of n tokens: non-negative, summing to one. ``None`` means 1/n each."""
+    """Masses of n tokens: non-negative, summing to one. ``None`` means 1/n each.
+
+    >>> weights(None, 4)
+    array([0.25, 0.25, 0.25, 0.25])
+    """
     if w is None:
         return np.full(n, 1.0 / n)
     out = array(w, name, 1)
@@ -96,7 +121,12 @@ def weights(w: ArrayLike | None, n: int, name: str = "weights") -> Array:
 
 
 def positive(value: Any, name: str) -> float:
-    """A finite number > 0."""
+    """A finite number > 0.
+
+    >>> positive(0, "eps")
+    Traceback (most recent call last):
+    ValueError: eps must be a finite number > 0, got 0
+    """
     out = real(value, name, "a number > 0")
     if out.ndim != 0 or not (np.isfinite(out) and out > 0):
         raise ValueError(f"{name} must be a finite number > 0, got {said(value)}")
@@ -104,7 +134,11 @@ def positive(value: Any, name: str) -> float:
 
 
 def beta(value: Any, name: str = "beta") -> float:
-    """An inverse temperature on the sphere: a number in [0, 700]."""
+    """An inverse temperature on the sphere: a number in [0, 700].
+
+    >>> beta(4)
+    4.0
+    """
     out = number(value, name, "a number >= 0")
     if not 0 <= out <= LARGEST_BETA:
         raise ValueError(f"{name} must lie in [0, {LARGEST_BETA:g}], got {said(value)}")
@@ -112,7 +146,12 @@ def beta(value: Any, name: str = "beta") -> float:
 
 
 def between_zero_and_one(value: Any, name: str) -> float:
-    """A number strictly between 0 and 1."""
+    """A number strictly between 0 and 1.
+
+    >>> between_zero_and_one(1.0, "delta")
+    Traceback (most recent call last):
+    ValueError: delta must lie between 0 and 1, got 1.0
+    """
     out = positive(value, name)
     if out >= 1:
         raise ValueError(f"{name} must lie between 0 and 1, got {said(value)}")
@@ -120,7 +159,11 @@ def between_zero_and_one(value: Any, name: str) -> float:
 
 
 def times(values: ArrayLike, start: float = -np.inf, longest: float = np.inf) -> Array:
-    """At least two increasing times, none before `start`, that span no more than `longest`."""
+    """At least two increasing times, none before `start`, that span no more than `longest`.
+
+    >>> times([0, 1])
+    array([0., 1.])
+    """
     out = array(values, "times", 1)
     if len(out) < 2 or (np.diff(out) <= 0).any():
         raise ValueError(f"times must be at least two increasing numbers, got {said(out)}")
@@ -132,7 +175,12 @@ def times(values: ArrayLike, start: float = -np.inf, longest: float = np.inf) ->
 
 
 def number(value: Any, name: str, what: str = "a finite number") -> float:
-    """A finite number."""
+    """A finite number.
+
+    >>> number(float("inf"), "t")
+    Traceback (most recent call last):
+    ValueError: t must be a finite number, got inf
+    """
     out = real(value, name, what)
     if out.ndim != 0 or not np.isfinite(out):
         raise ValueError(f"{name} must be {what}, got {said(value)}")
@@ -140,7 +188,12 @@ def number(value: Any, name: str, what: str = "a finite number") -> float:
 
 
 def count(value: Any, name: str, minimum: int = 1, maximum: int = LARGEST_COUNT) -> int:
-    """A whole number, at least `minimum`."""
+    """A whole number, at least `minimum`.
+
+    >>> count(3.0, "n"), count(2.5, "n")
+    Traceback (most recent call last):
+    ValueError: n must be a whole number >= 1, got 2.5
+    """
     try:
         whole = not isinstance(value, bool | str) and bool(int(value) == value)
     except Exception:  # whatever kind of thing it is, it is no number
@@ -153,14 +206,24 @@ def count(value: Any, name: str, minimum: int = 1, maximum: int = LARGEST_COUNT)
 
 
 def choice(value: str, name: str, allowed: tuple[str, ...]) -> str:
-    """One of `allowed`."""
+    """One of `allowed`.
+
+    >>> choice("slow", "method", ("dense", "fast"))
+    Traceback (most recent call last):
+    ValueError: method must be one of dense, fast, got 'slow'
+    """
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {said(value)}")
     return value
 
 
 def instance(value: Any, name: str, kinds: type | tuple[type, ...]) -> None:
-    """Refuse what is of none of these kinds."""
+    """Refuse what is of none of these kinds.
+
+    >>> instance(3, "name", str)
+    Traceback (most recent call last):
+    TypeError: name must be of type str, got 3
+    """
     if not isinstance(value, kinds):
         listed = kinds if isinstance(kinds, tuple) else (kinds,)
         words = " or ".join(kind.__name__ for kind in listed)
@@ -168,7 +231,11 @@ def instance(value: Any, name: str, kinds: type | tuple[type, ...]) -> None:
 
 
 def finite(values: ArrayLike, what: str) -> Array:
-    """What was computed, refused where numbers overflowed."""
+    """What was computed, refused where numbers overflowed.
+
+    >>> finite([1.0], "norms")
+    array([1.])
+    """
     out = np.asarray(values, dtype=np.float64)
     if not np.isfinite(out).all():
         raise ValueError(f"{what} must be finite numbers, got some beyond 1e308")

@@ -7,24 +7,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnflow import attention, flows, kernels, transport, validate
+from attnflow import flows, validate
+from attnflow.attention import kinds, layer
+from attnflow.kernels import dense
+from attnflow.transport import balance
 from sabotage import sabotage
 
 
 @sabotage("attention.equivariance")
 def positions_leak_into_the_weights(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(attention, "_log", lambda w: np.log(w * np.arange(1, len(w) + 1)))
+    patch.setattr(kinds, "_log", lambda w: np.log(w * np.arange(1, len(w) + 1)))
 
 
 @sabotage("attention.causal-order")
 def the_mask_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(attention._RowNormalised, "_causal_rows", lambda self, x, w: self.rows(x, x, w))
+    patch.setattr(kinds._RowNormalised, "_causal_rows", lambda self, x, w: self.rows(x, x, w))
 
 
 @sabotage("attention.causal-prefix")
 def the_mask_comes_after_the_softmax(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        attention._RowNormalised, "_causal_rows", lambda self, x, w: np.tril(self.rows(x, x, w))
+        kinds._RowNormalised, "_causal_rows", lambda self, x, w: np.tril(self.rows(x, x, w))
     )
 
 
@@ -36,7 +39,7 @@ def weights_are_ignored(patch: pytest.MonkeyPatch) -> None:
 @sabotage("attention.half-step")
 def softmax_over_columns(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        attention,
+        kinds,
         "softmax_rows",
         lambda logits: np.exp(logits - np.logaddexp.reduce(logits, axis=0, keepdims=True)),
     )
@@ -44,22 +47,22 @@ def softmax_over_columns(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("attention.doubly-stochastic")
 def sinkhorn_stops_after_the_rows(patch: pytest.MonkeyPatch) -> None:
-    honest = transport.sinkhorn
+    honest = balance.sinkhorn
 
-    def lazy(scores: Any, *args: Any, **options: Any) -> transport.Potentials:
+    def lazy(scores: Any, *args: Any, **options: Any) -> balance.Potentials:
         found = honest(scores, *args, **options)
         return found._replace(g=np.zeros_like(found.g))
 
-    patch.setattr(attention, "sinkhorn", lazy)
+    patch.setattr(kinds, "sinkhorn", lazy)
 
 
 @sabotage("attention.contraction")
 def the_kernel_is_not_positive_semidefinite(patch: pytest.MonkeyPatch) -> None:
-    def far_is_near(self: kernels.DenseKernel, x: np.ndarray, eps: float) -> None:
+    def far_is_near(self: dense.DenseKernel, x: np.ndarray, eps: float) -> None:
         self.x = x
-        self.matrix = 1.01 - np.exp(-kernels.squared_distances(x, x, 2 * eps))
+        self.matrix = 1.01 - np.exp(-dense.squared_distances(x, x, 2 * eps))
 
-    patch.setattr(kernels.DenseKernel, "__init__", far_is_near)
+    patch.setattr(dense.DenseKernel, "__init__", far_is_near)
 
 
 @sabotage("attention.depth")
@@ -72,19 +75,19 @@ def layers_step_a_tenth_too_short(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("attention.bridge")
 def the_cost_loses_its_half(patch: pytest.MonkeyPatch) -> None:
-    honest = attention.SinkhornAttention.__init__
+    honest = kinds.SinkhornAttention.__init__
 
     def halved(self: Any, *args: Any, eps: float = 1.0, **options: Any) -> None:
         honest(self, *args, eps=eps / 2, **options)
 
-    patch.setattr(attention.SinkhornAttention, "__init__", halved)
+    patch.setattr(kinds.SinkhornAttention, "__init__", halved)
 
 
 @sabotage("attention.multi-head")
 def heads_are_averaged(patch: pytest.MonkeyPatch) -> None:
-    honest = attention.MultiHead.velocity
+    honest = layer.MultiHead.velocity
     patch.setattr(
-        attention.MultiHead,
+        layer.MultiHead,
         "velocity",
         lambda self, x, weights=None: honest(self, x, weights) / len(self.heads),
     )

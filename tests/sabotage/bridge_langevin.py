@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnflow import densities, kernels, langevin, transport
+from attnflow import densities, langevin
+from attnflow.kernels import dense
+from attnflow.transport import bridge
 from sabotage import sabotage
 
 
 @sabotage("bridge_langevin.gaussian-bridge")
 def the_cost_loses_its_half(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(transport, "DenseKernel", lambda x, eps: kernels.DenseKernel(x, eps / 2))
+    patch.setattr(bridge, "DenseKernel", lambda x, eps: dense.DenseKernel(x, eps / 2))
 
 
 @sabotage("bridge_langevin.kl-gaussian")

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from controls.cells import CELL
 
-from attnflow import attention, flows, sphere
+from attnflow import flows
+from attnflow.attention import kinds
+from attnflow.sphere import energies, orthogonal, stacks, tokens
 from sabotage import sabotage
 
 
 def beta_is_halved(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere._layer
-    patch.setattr(sphere, "_layer", lambda beta, *rest: honest(beta / 2, *rest))
+    honest = tokens._layer
+    patch.setattr(tokens, "_layer", lambda beta, *rest: honest(beta / 2, *rest))
 
 
 def time_counts_steps(patch: pytest.MonkeyPatch) -> None:
@@ -25,11 +27,12 @@ def time_counts_steps(patch: pytest.MonkeyPatch) -> None:
         return honest(lambda t, x: velocity(t, x) / 100, x0, times, **options)
 
     patch.setattr(flows, "integrate", slow)
+    patch.setattr(stacks, "integrate", slow)
 
 
 def the_mask_comes_after_the_softmax(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        attention._RowNormalised, "_causal_rows", lambda self, x, w: np.tril(self.rows(x, x, w))
+        kinds._RowNormalised, "_causal_rows", lambda self, x, w: np.tril(self.rows(x, x, w))
     )
 
 
@@ -44,7 +47,7 @@ def layers_step_a_tenth_too_short(patch: pytest.MonkeyPatch) -> None:
 @sabotage("clustering.log-gradient")
 def softmax_over_columns(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        attention,
+        kinds,
         "softmax_rows",
         lambda logits: np.exp(logits - np.logaddexp.reduce(logits, axis=0, keepdims=True)),
     )
@@ -58,28 +61,30 @@ def the_flow_runs_at_half_the_temperature(patch: pytest.MonkeyPatch) -> None:
 @sabotage("clustering.energy-rate")
 def the_weights_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     def unweighted(x: Any, beta: float, normalised: bool = True) -> float:
-        return float((sphere.velocity(x, beta, normalised) ** 2).sum(axis=1).mean())
+        return float((tokens.velocity(x, beta, normalised) ** 2).sum(axis=1).mean())
 
-    patch.setattr(sphere, "energy_rate", unweighted)
+    patch.setattr(energies, "energy_rate", unweighted)
 
 
 @sabotage("clustering.monotone")
 def the_energy_is_that_of_distances(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.energy
-    patch.setattr(sphere, "energy", lambda x, beta, V=None: 1 / honest(x, beta, V))
+    honest = energies.energy
+    patch.setattr(energies, "energy", lambda x, beta, V=None: 1 / honest(x, beta, V))
 
 
 @sabotage("clustering.gradient")
 def the_energy_loses_its_half(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.energy
-    patch.setattr(sphere, "energy", lambda x, beta, V=None: 2 * honest(x, beta, V))
+    honest = energies.energy
+    patch.setattr(energies, "energy", lambda x, beta, V=None: 2 * honest(x, beta, V))
 
 
 @sabotage("clustering.extremes")
 def the_sphere_has_a_dimension_too_few(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.uniform_energy
+    honest = energies.uniform_energy
     patch.setattr(
-        sphere, "uniform_energy", lambda beta, d: honest(beta, d - 1) if d > 2 else honest(beta, 2)
+        energies,
+        "uniform_energy",
+        lambda beta, d: honest(beta, d - 1) if d > 2 else honest(beta, 2),
     )
 
 
@@ -90,13 +95,16 @@ def encoders_get_a_hundredth_of_their_time(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("clustering.exponential")
 def a_token_does_not_see_itself(patch: pytest.MonkeyPatch) -> None:
-    def others(self: Any, z: Any, x: Any, w: Any) -> Any:
-        scores = self.scores(z, x)
-        if len(z) == len(x):
-            np.fill_diagonal(scores, -np.inf)
-        return attention.softmax_rows(scores)
+    def against(self: Any, x: Any, w: Any) -> Any:
+        def others(z: Any) -> Any:
+            scores = self.scores(z, x)
+            if len(z) == len(x):
+                np.fill_diagonal(scores, -np.inf)
+            return kinds.softmax_rows(scores)
 
-    patch.setattr(attention._RowNormalised, "rows", others)
+        return others
+
+    patch.setattr(kinds._RowNormalised, "against", against)
 
 
 @sabotage("clustering.slow-start", since=CELL)
@@ -106,19 +114,19 @@ def the_start_is_at_half_the_temperature(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("clustering.merge-time")
 def only_one_cluster_is_thought_to_move(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.merge_time
-    patch.setattr(sphere, "merge_time", lambda *given: 2 * honest(*given))
+    honest = orthogonal.merge_time
+    patch.setattr(orthogonal, "merge_time", lambda *given: 2 * honest(*given))
 
 
 @sabotage("clustering.metastable")
 def the_barrier_is_half_as_high(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.merge_time
-    patch.setattr(sphere, "merge_time", lambda beta, *rest: honest(beta / 2, *rest))
+    honest = orthogonal.merge_time
+    patch.setattr(orthogonal, "merge_time", lambda beta, *rest: honest(beta / 2, *rest))
 
 
 @sabotage("clustering.decoder-clock")
 def the_mask_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(attention._RowNormalised, "_causal_rows", lambda self, x, w: self.rows(x, x, w))
+    patch.setattr(kinds._RowNormalised, "_causal_rows", lambda self, x, w: self.rows(x, x, w))
 
 
 @sabotage("clustering.queue")
@@ -138,5 +146,5 @@ def decoders_get_a_hundredth_of_their_time(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("clustering.encoder-decoder", since=CELL)
 def starts_have_positive_coordinates(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.uniform
-    patch.setattr(sphere, "uniform", lambda n, d, rng: np.abs(honest(n, d, rng)))
+    honest = tokens.uniform
+    patch.setattr(tokens, "uniform", lambda n, d, rng: np.abs(honest(n, d, rng)))

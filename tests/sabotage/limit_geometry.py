@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from controls.cells import CELL
 
-from attnflow import attention, flows, geometry, rescaled, transport
+from attnflow import attention, flows, softmax
+from attnflow.attention import kinds
+from attnflow.geometry import hull, limits, rescaled, value
 from sabotage import sabotage
 
 
@@ -19,31 +21,32 @@ def the_kernel_sees_the_rescaled_tokens(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("limit_geometry.hull")
 def the_support_takes_the_nearest_token(patch: pytest.MonkeyPatch) -> None:
-    honest = geometry.support
-    patch.setattr(geometry, "support", lambda states, u: -honest(states, -np.asarray(u)))
+    honest = hull.support
+    patch.setattr(hull, "support", lambda states, u: -honest(states, -np.asarray(u)))
 
 
 @sabotage("limit_geometry.apart")
 def softmax_over_the_wrong_axis(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(attention, "softmax_rows", lambda logits: transport.softmax_rows(logits.T).T)
+    patch.setattr(kinds, "softmax_rows", lambda logits: softmax.softmax_rows(logits.T).T)
 
 
 @sabotage("limit_geometry.polytope")
 def depth_is_measured_from_the_centre(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        geometry, "hull_depth", lambda p: np.linalg.norm(np.asarray(p) - np.mean(p, axis=0), axis=1)
+        limits, "hull_depth", lambda p: np.linalg.norm(np.asarray(p) - np.mean(p, axis=0), axis=1)
     )
 
 
 @sabotage("limit_geometry.hyperplanes")
 def right_eigenvectors_for_left_ones(patch: pytest.MonkeyPatch) -> None:
-    honest = geometry.dominant
-    patch.setattr(geometry, "dominant", lambda V: honest(np.transpose(V)))
+    honest = value.dominant
+    for module in (value, limits):
+        patch.setattr(module, "dominant", lambda V: honest(np.transpose(V)))
 
 
 @sabotage("limit_geometry.paranormal")
 def every_eigenvalue_counts_as_the_largest(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(geometry, "SAME_EIGENVALUE", (2.0,))
+    patch.setattr(value, "SAME_EIGENVALUE", (2.0,))
 
 
 @sabotage("limit_geometry.minus-identity")
@@ -69,17 +72,17 @@ def nearness_in_place_of_alignment(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("limit_geometry.frozen")
 def tokens_of_constant_size_count_as_growing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(geometry, "GROWTH", 0.5)
+    patch.setattr(limits, "GROWTH", 0.5)
 
 
 @sabotage("limit_geometry.frozen-rate", since=CELL)
 def distances_enter_without_the_square(patch: pytest.MonkeyPatch) -> None:
-    honest = attention.squared_distances
+    honest = kinds.squared_distances
 
     def lengths(x: Any, y: Any, scale: float = 1.0) -> Any:
         return np.sqrt(honest(x, y, 1.0)) / scale
 
-    patch.setattr(attention, "squared_distances", lengths)
+    patch.setattr(kinds, "squared_distances", lengths)
 
 
 @sabotage("limit_geometry.frozen-bound")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,9 +15,10 @@ from sabotage import sabotage
 
 
 def _replace(patch: pytest.MonkeyPatch, name: str, wrong: Callable[..., Any]) -> None:
-    """Put wrong(honest, *args) in the place of a function."""
+    """Put wrong(honest, *args) in the place of a function, where it lives."""
     honest = getattr(lipschitz, name)
-    patch.setattr(lipschitz, name, lambda *args, **kwargs: wrong(honest, *args, **kwargs))
+    home = sys.modules[honest.__module__]
+    patch.setattr(home, name, lambda *args, **kwargs: wrong(honest, *args, **kwargs))
 
 
 def _values(patch: pytest.MonkeyPatch, wrong: Callable[[float, Any], float]) -> None:
@@ -177,7 +179,7 @@ def the_leaders_meet(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("lipschitz.search")
 def the_climb_stops_after_one_step(patch: pytest.MonkeyPatch) -> None:
-    _replace(patch, "worse", lambda honest, layer, x, R, steps: honest(layer, x, R, steps=1))
+    _replace(patch, "worse", lambda honest, layer, x, R, max_iter: honest(layer, x, R, max_iter=1))
 
 
 @sabotage("lipschitz.n-free", since="From above")
@@ -204,8 +206,12 @@ def the_leader_is_not_on_the_rim(patch: pytest.MonkeyPatch) -> None:
 
 
 @sabotage("lipschitz.exponent-lower")
-def the_second_direction_is_returned(patch: pytest.MonkeyPatch) -> None:
-    _means(patch)
+def the_half_of_the_exponent_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    def twice(honest: Any, A: Any) -> Any:
+        found = honest(A)
+        return found._replace(value=2 * found.value)
+
+    _replace(patch, "exponent", twice)
 
 
 @sabotage("lipschitz.exponent-upper")

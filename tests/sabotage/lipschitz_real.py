@@ -9,20 +9,21 @@ import numpy as np
 import pytest
 from controls.cells import CELL
 
-from attnflow import lipschitz, trained
+from attnflow import trained
+from attnflow.lipschitz import bounds, configurations, lanczos
 from attnflow.trained import neural
 from sabotage import sabotage
 
 
 def _values(patch: pytest.MonkeyPatch, factor: Callable[[int], float]) -> None:
     """Every local constant is multiplied by something that depends on the number of tokens."""
-    honest = lipschitz.local_constant
+    honest = lanczos.local_constant
 
     def found(layer: Any, x: Any, *args: Any, **options: Any) -> Any:
         answer = honest(layer, x, *args, **options)
         return answer._replace(value=answer.value * factor(len(x)))
 
-    patch.setattr(lipschitz, "local_constant", found)
+    patch.setattr(lanczos, "local_constant", found)
 
 
 def _attention(patch: pytest.MonkeyPatch, wrong: Callable[[Any, int], Any]) -> None:
@@ -40,17 +41,28 @@ def _sum_over_tokens(n: int) -> float:
 @sabotage(
     "lipschitz_real.encoder-middle",
     "lipschitz_real.decoder-middle",
-    "lipschitz_real.held",
     since="Passages",
 )
 def the_norm_is_a_mean_over_tokens(patch: pytest.MonkeyPatch) -> None:
     _values(patch, _mean_over_tokens)
 
 
+@sabotage("lipschitz_real.held")
+def tokens_that_are_held_move_all_the_same(patch: pytest.MonkeyPatch) -> None:
+    honest = lanczos.local_constant
+
+    def found(layer: Any, x: Any, *args: Any, held: Any = (), **options: Any) -> Any:
+        return honest(layer, x, *args, **options)
+
+    patch.setattr(lanczos, "local_constant", found)
+
+
 @sabotage("lipschitz_real.encoder-bends", since="Passages")
 def every_layer_has_the_heads_of_the_first(patch: pytest.MonkeyPatch) -> None:
     honest = trained.Model.attention_heads
-    patch.setattr(trained.Model, "attention_heads", lambda self, layer, n: honest(self, 0, n))
+    patch.setattr(
+        trained.Model, "attention_heads", lambda self, layer, **options: honest(self, 0, **options)
+    )
 
 
 @sabotage("lipschitz_real.first-layers", since="Passages")
@@ -58,13 +70,13 @@ def layers_are_counted_from_the_middle(patch: pytest.MonkeyPatch) -> None:
     """What was asked of the first layer is answered for the middle one, and the other way round."""
     heads, forward = trained.Model.attention_heads, trained.Model.forward
 
-    def turned(self: trained.Model, layer: int, n: int) -> Any:
-        return heads(self, self.depth // 2 - layer, n)
+    def turned(self: trained.Model, layer: int, **options: Any) -> Any:
+        return heads(self, self.depth // 2 - layer, **options)
 
-    def other(self: trained.Model, ids: Any, *, layers: int | None = None) -> Any:
-        if layers not in (1, self.depth // 2 + 1):
-            return forward(self, ids, layers=layers)
-        trace = forward(self, ids, layers=self.depth // 2 + 1)
+    def other(self: trained.Model, ids: Any, *, depth: int | None = None) -> Any:
+        if depth not in (1, self.depth // 2 + 1):
+            return forward(self, ids, depth=depth)
+        trace = forward(self, ids, depth=self.depth // 2 + 1)
         return trace._replace(inputs=trace.inputs[::-1])
 
     patch.setattr(trained.Model, "attention_heads", turned)
@@ -85,7 +97,7 @@ def positions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
 @sabotage("lipschitz_real.looks-back")
 def queries_and_keys_change_places(patch: pytest.MonkeyPatch) -> None:
     def swapped(self: trained.Trace, layer: int) -> Any:
-        weights, sums = neural.softmax(self.keys[layer], self.queries[layer], self.causal)
+        weights, sums = neural.attention_weights(self.keys[layer], self.queries[layer], self.causal)
         return weights / sums
 
     _attention(patch, swapped)
@@ -95,7 +107,7 @@ def queries_and_keys_change_places(patch: pytest.MonkeyPatch) -> None:
 def scores_are_not_divided_by_the_root_of_the_size(patch: pytest.MonkeyPatch) -> None:
     def sharp(self: trained.Trace, layer: int) -> Any:
         queries = self.queries[layer] * np.sqrt(self.queries.shape[-1])
-        weights, sums = neural.softmax(queries, self.keys[layer], self.causal)
+        weights, sums = neural.attention_weights(queries, self.keys[layer], self.causal)
         return weights / sums
 
     _attention(patch, sharp)
@@ -103,13 +115,13 @@ def scores_are_not_divided_by_the_root_of_the_size(patch: pytest.MonkeyPatch) ->
 
 @sabotage("lipschitz_real.sink", since="Passages")
 def the_left_vector_is_returned_for_the_right(patch: pytest.MonkeyPatch) -> None:
-    honest = lipschitz.local_constant
+    honest = lanczos.local_constant
 
     def found(*args: Any, **options: Any) -> Any:
         answer = honest(*args, **options)
         return answer._replace(right=answer.left)
 
-    patch.setattr(lipschitz, "local_constant", found)
+    patch.setattr(lanczos, "local_constant", found)
 
 
 @sabotage("lipschitz_real.place")
@@ -120,23 +132,22 @@ def rows_and_columns_change_places(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("lipschitz_real.reach")
 def gamma_is_the_mean_eigenvalue(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lipschitz, "gamma", lambda A: float(np.trace(A)) / len(A))
+    patch.setattr(bounds, "gamma", lambda A: float(np.trace(A)) / len(A))
 
 
 @sabotage("lipschitz_real.adversarial", since=CELL)
 def all_tokens_stand_in_one_place(patch: pytest.MonkeyPatch) -> None:
-    honest = lipschitz.adversarial
-    patch.setattr(lipschitz, "adversarial", lambda A, R, n: honest(A, R, n)[np.zeros(n, int)])
+    honest = configurations.adversarial
+    patch.setattr(configurations, "adversarial", lambda A, R, n: honest(A, R, n)[np.zeros(n, int)])
 
 
 @sabotage("lipschitz_real.upper")
 def the_scores_are_left_out_of_the_bound(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        lipschitz,
-        "multi_head_upper_bound",
-        lambda A, V, W, R, n: float(
-            np.sqrt(3 * n)
-            * sum(np.linalg.norm(w, 2) * np.linalg.norm(v, 2) for w, v in zip(W, V, strict=True))
+        bounds,
+        "layer_upper_bound",
+        lambda heads, R, n: float(
+            np.sqrt(3 * n) * sum(np.linalg.norm(h.W, 2) * np.linalg.norm(h.V, 2) for h in heads)
         ),
     )
 

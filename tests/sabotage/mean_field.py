@@ -10,8 +10,10 @@ from controls.cells import CELL
 from scipy.integrate import quad
 from scipy.special import roots_hermite
 
-from attnflow import attention, meanfield, validate
+from attnflow import attention, validate
+from attnflow.attention import kinds
 from attnflow.gaussian import system
+from attnflow.meanfield import bounds, distances, masked, measures
 from sabotage import sabotage
 
 
@@ -27,13 +29,13 @@ def the_residual_is_counted_twice(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("mean_field.support-sharp")
 def the_frobenius_norm_is_taken(patch: pytest.MonkeyPatch) -> None:
-    honest = meanfield.support_bound
+    honest = bounds.support_bound
 
     def wide(radius: float, V: Any, t: float) -> float:
         size = (lambda s: [[np.linalg.norm(V(s))]]) if callable(V) else [[np.linalg.norm(V)]]
         return honest(radius, size, t)
 
-    patch.setattr(meanfield, "support_bound", wide)
+    patch.setattr(bounds, "support_bound", wide)
 
 
 @sabotage("mean_field.stability")
@@ -43,13 +45,13 @@ def the_exponent_has_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
         g = lambda s: a * (radius * np.exp(v * s)) ** 2  # noqa: E731
         return float(quad(lambda s: v * (1 + 3 * g(s)) * np.exp(-2 * g(s)), 0, t)[0])
 
-    patch.setattr(meanfield, "log_stability_bound", small)
+    patch.setattr(bounds, "log_stability_bound", small)
 
 
 @sabotage("mean_field.local-constant")
 def the_root_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    honest = meanfield.wasserstein
-    patch.setattr(meanfield, "wasserstein", lambda mu, nu, p=2.0: honest(mu, nu, p) ** p)
+    honest = distances.wasserstein
+    patch.setattr(distances, "wasserstein", lambda mu, nu, p=2.0: honest(mu, nu, p) ** p)
 
 
 @sabotage("mean_field.fence")
@@ -82,12 +84,12 @@ def sobol_points_are_replaced_by_random_ones(patch: pytest.MonkeyPatch) -> None:
         def random(self, n: int) -> np.ndarray:
             return self.rng.random((n, self.d))
 
-    patch.setattr(meanfield.qmc, "Sobol", Pseudo)
+    patch.setattr(measures.qmc, "Sobol", Pseudo)
 
 
 @sabotage("mean_field.quadrature", since=CELL)
 def the_nodes_are_those_of_the_physicists(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(meanfield, "roots_hermitenorm", roots_hermite)
+    patch.setattr(measures, "roots_hermitenorm", roots_hermite)
 
 
 def _mask_by(patch: pytest.MonkeyPatch, sees: Any) -> None:
@@ -98,7 +100,7 @@ def _mask_by(patch: pytest.MonkeyPatch, sees: Any) -> None:
             out[np.ix_([i], seen)] = head.rows(x[i : i + 1], x[seen], w[seen] / w[seen].sum())
         return out
 
-    patch.setattr(meanfield.MaskedMeanField, "_rows", rows)
+    patch.setattr(masked.MaskedMeanField, "_rows", rows)
 
 
 @sabotage("mean_field.masked-causal")
@@ -114,15 +116,15 @@ def the_mask_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 @sabotage("mean_field.path")
 def the_mask_comes_after_the_softmax(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        attention._RowNormalised, "_causal_rows", lambda self, x, w: np.tril(self.rows(x, x, w))
+        kinds._RowNormalised, "_causal_rows", lambda self, x, w: np.tril(self.rows(x, x, w))
     )
 
 
 @sabotage("mean_field.masked-lipschitz")
 def the_masked_layer_adds_the_residual(patch: pytest.MonkeyPatch) -> None:
-    honest = meanfield.MaskedMeanField.velocity
+    honest = masked.MaskedMeanField.velocity
     patch.setattr(
-        meanfield.MaskedMeanField,
+        masked.MaskedMeanField,
         "velocity",
         lambda self, x, weights=None: np.asarray(x) + honest(self, x, weights),
     )

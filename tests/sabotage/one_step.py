@@ -7,18 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnflow import densities, kernels, schemes, transport
+from attnflow import densities
+from attnflow.kernels import dense
+from attnflow.schemes import steps
+from attnflow.transport import bridge
 from sabotage import sabotage
 
 
 @sabotage("one_step.gaussian")
 def the_cost_loses_its_half(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(transport, "DenseKernel", lambda x, eps: kernels.DenseKernel(x, eps / 2))
+    patch.setattr(bridge, "DenseKernel", lambda x, eps: dense.DenseKernel(x, eps / 2))
 
 
 @sabotage("one_step.order")
 def the_euler_step_has_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(schemes, "euler_step", lambda x, e, score: x[:, None] + e / 2 * score(x))
+    patch.setattr(steps, "euler_step", lambda x, e, score: x[:, None] + e / 2 * score(x))
 
 
 @sabotage("one_step.constant")

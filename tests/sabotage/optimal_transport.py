@@ -8,16 +8,17 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, logsumexp
 
-from attnflow import densities, flows, transport
+from attnflow import densities, flows
 from attnflow.gaussian import closed_forms
 from attnflow.matrices import inverse_root, root
+from attnflow.transport import balance, wasserstein
 from sabotage import sabotage
 
 
 @sabotage("optimal_transport.kantorovich")
 def masses_are_ignored(patch: pytest.MonkeyPatch) -> None:
-    honest = transport.w2
-    patch.setattr(transport, "w2", lambda x, y, a=None, b=None: honest(x, y))
+    honest = wasserstein.w2
+    patch.setattr(wasserstein, "w2", lambda x, y, a=None, b=None: honest(x, y))
 
 
 @sabotage("optimal_transport.brenier")
@@ -64,9 +65,9 @@ def the_equation_runs_a_tenth_too_slowly(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("optimal_transport.entropic-limits")
 def the_temperature_is_doubled(patch: pytest.MonkeyPatch) -> None:
-    honest = transport.sinkhorn
+    honest = balance.sinkhorn
 
-    def warm(scores: Any, *args: Any, **options: Any) -> transport.Potentials:
+    def warm(scores: Any, *args: Any, **options: Any) -> balance.Potentials:
         return honest(np.asarray(scores) / 2, *args, **options)
 
-    patch.setattr(transport, "sinkhorn", warm)
+    patch.setattr(balance, "sinkhorn", warm)

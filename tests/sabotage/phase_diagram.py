@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from controls.cells import CELL
 
-from attnflow import phase, sphere, stored
+from attnflow.sphere import orthogonal, phase, stored, tokens
 from sabotage import sabotage
 
 
 @sabotage("phase_diagram.orthogonal")
 def a_token_does_not_attend_to_itself(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.gamma
+    honest = orthogonal.gamma
     patch.setattr(
-        sphere,
+        orthogonal,
         "gamma",
         lambda beta, n, times, normalised=True: honest(beta, max(n - 1, 2), times, normalised),
     )
@@ -24,9 +24,9 @@ def a_token_does_not_attend_to_itself(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("phase_diagram.hitting")
 def the_quadrature_loses_its_factor_two(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.hitting_time
+    honest = orthogonal.hitting_time
     patch.setattr(
-        sphere,
+        orthogonal,
         "hitting_time",
         lambda beta, n, delta, normalised=True: 2 * honest(beta, n, delta, normalised),
     )
@@ -34,15 +34,15 @@ def the_quadrature_loses_its_factor_two(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("phase_diagram.slow-start", since=CELL)
 def the_velocity_is_that_of_usa(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.velocity
-    patch.setattr(sphere, "velocity", lambda x, beta, normalised=True: honest(x, beta, False))
+    honest = tokens.velocity
+    patch.setattr(tokens, "velocity", lambda x, beta, normalised=True: honest(x, beta, False))
 
 
 @sabotage("phase_diagram.concentration")
 def the_curve_runs_a_tenth_too_slowly(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.gamma
+    honest = orthogonal.gamma
     patch.setattr(
-        sphere,
+        orthogonal,
         "gamma",
         lambda beta, n, times, normalised=True: honest(
             beta, n, 0.9 * np.asarray(times), normalised
@@ -52,24 +52,24 @@ def the_curve_runs_a_tenth_too_slowly(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("phase_diagram.envelope")
 def tokens_are_drawn_in_one_orthant(patch: pytest.MonkeyPatch) -> None:
-    honest = phase.uniform
-    patch.setattr(phase, "uniform", lambda n, d, rng: np.abs(honest(n, d, rng)))
+    honest = tokens.uniform
+    patch.setattr(tokens, "uniform", lambda n, d, rng: np.abs(honest(n, d, rng)))
 
 
 @sabotage("phase_diagram.never-meet")
 def layers_take_a_double_step(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere.flow
+    honest = tokens.flow
 
     def fast(x0: Any, beta: float, times: Any, *args: Any, **options: Any) -> Any:
         return honest(x0, beta, 2 * np.asarray(times), *args, **options)
 
-    patch.setattr(sphere, "flow", fast)
+    patch.setattr(tokens, "flow", fast)
 
 
 @sabotage("phase_diagram.tail", since=CELL)
 def the_curve_forgets_the_factor_two(patch: pytest.MonkeyPatch) -> None:
-    honest = sphere._slowness
-    patch.setattr(sphere, "_slowness", lambda *args: 2 * honest(*args))
+    honest = orthogonal._slowness
+    patch.setattr(orthogonal, "_slowness", lambda *args: 2 * honest(*args))
 
 
 @sabotage("phase_diagram.stored")

@@ -30,21 +30,21 @@ def normalisation_removes_the_mean_token(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("trained.spread", "trained.clusters")
 def the_perceptron_is_left_out(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Model, "_perceptron", lambda self, layer, x: np.zeros_like(x))
+    patch.setattr(Model, "_perceptron", lambda self, block, x: np.zeros_like(x))
 
 
 @sabotage("trained.collapse")
 def attention_is_left_out(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Model, "_attend", lambda self, layer, q, k, v: np.float32(0))
+    patch.setattr(Model, "_attend", lambda self, block, q, k, v: np.float32(0))
 
 
 @sabotage("trained.twice", since="The picture of the paper")
 def the_layer_is_not_applied_beyond_the_depth(patch: pytest.MonkeyPatch) -> None:
     honest = Model.forward
 
-    def short(self: Model, text: Any, *, layers: int | None = None) -> Trace:
-        trace = honest(self, text, layers=min(layers or self.depth, self.depth))
-        still = max((layers or 0) - self.depth, 0)
+    def short(self: Model, text: Any, *, depth: int | None = None) -> Trace:
+        trace = honest(self, text, depth=min(depth or self.depth, self.depth))
+        still = max((depth or 0) - self.depth, 0)
         return trace._replace(hidden=np.concatenate([trace.hidden, [trace.hidden[-1]] * still]))
 
     patch.setattr(Model, "forward", short)
@@ -55,21 +55,23 @@ def rows_are_not_divided_by_their_sums(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         Trace,
         "attention",
-        lambda self, layer: neural.softmax(self.queries[layer], self.keys[layer], self.causal)[0],
+        lambda self, layer: neural.attention_weights(
+            self.queries[layer], self.keys[layer], self.causal
+        )[0],
     )
 
 
 @sabotage("trained.causal")
 def the_mask_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    honest = neural.softmax
-    patch.setattr(neural, "softmax", lambda q, k, causal: honest(q, k, False))
+    honest = neural.attention_weights
+    patch.setattr(neural, "attention_weights", lambda q, k, causal: honest(q, k, False))
 
 
 @sabotage("trained.columns")
 def keys_are_divided_by_their_size_as_well(patch: pytest.MonkeyPatch) -> None:
-    honest = neural.softmax
+    honest = neural.attention_weights
 
     def faint(q: Any, k: Any, causal: bool) -> Any:
         return honest(q, k / k.shape[-1], causal)
 
-    patch.setattr(transformer, "softmax", faint)
+    patch.setattr(transformer, "attention_weights", faint)

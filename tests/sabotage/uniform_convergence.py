@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from controls.cells import CELL
 
-from attnflow import densities, images, schemes, transport
+from attnflow import densities, differences, images
 from attnflow.gaussian import recursions
+from attnflow.schemes import paths, steps
+from attnflow.transport import bridge
 from sabotage import sabotage
 
 
@@ -20,7 +22,7 @@ def _slower(honest: Any) -> Any:
 
 @sabotage("uniform_convergence.gaussian")
 def the_cost_loses_its_half(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(schemes, "self_bridge", _slower(schemes.self_bridge))
+    patch.setattr(steps, "self_bridge", _slower(steps.self_bridge))
 
 
 @sabotage("uniform_convergence.acceleration")
@@ -31,19 +33,17 @@ def laplace_in_place_of_half_laplace(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("uniform_convergence.second-order")
 def layers_move_a_tenth_too_far(patch: pytest.MonkeyPatch) -> None:
-    honest = schemes.self_bridge
+    honest = steps.self_bridge
 
     def stretched(x: Any, eps: float, *args: Any, **options: Any) -> Any:
         return honest(x, eps * 1.02, *args, **options)
 
-    patch.setattr(schemes, "self_bridge", stretched)
+    patch.setattr(steps, "self_bridge", stretched)
 
 
 @sabotage("uniform_convergence.first-order")
 def the_carried_score_forgets_the_stretch(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        schemes, "_carried_score", lambda x, log_rho0, h: schemes._derivative(log_rho0, h)
-    )
+    patch.setattr(paths, "_carried_score", lambda x, log_rho0, h: differences.on_grid(log_rho0, h))
 
 
 @sabotage("uniform_convergence.constants", since=CELL)
@@ -59,17 +59,17 @@ def the_recursion_has_the_wrong_factor(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("uniform_convergence.sampling")
 def the_temperature_enters_with_a_spurious_square(patch: pytest.MonkeyPatch) -> None:
-    honest = transport.self_bridge
+    honest = bridge.self_bridge
 
     def hotter(x: Any, eps: float, *args: Any, **options: Any) -> Any:
         return honest(x, eps + 200 * eps**2, *args, **options)
 
-    patch.setattr(transport, "self_bridge", hotter)
+    patch.setattr(bridge, "self_bridge", hotter)
 
 
 @sabotage("uniform_convergence.plane")
 def tokens_move_half_as_far(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(schemes, "self_bridge", _slower(schemes.self_bridge))
+    patch.setattr(steps, "self_bridge", _slower(steps.self_bridge))
 
 
 @sabotage("uniform_convergence.images")
@@ -88,5 +88,5 @@ def the_exact_flow_runs_twice_as_fast(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("uniform_convergence.general-step")
 def theta_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    honest = schemes.general_step
-    patch.setattr(schemes, "general_step", lambda x, eps, theta, s: honest(x, eps, 2 * theta, s))
+    honest = steps.general_step
+    patch.setattr(steps, "general_step", lambda x, eps, theta, s: honest(x, eps, 2 * theta, s))

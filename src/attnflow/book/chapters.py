@@ -1,28 +1,33 @@
 """Chapters: where they are, what parameters they take, which modules they reach, their key.
 
-A chapter is a notebook in book/ with a cell tagged ``parameters``.
+A chapter is a notebook in book/ with a cell tagged ``parameters``, and its text (see
+:mod:`attnflow.book.pairs`).
 """
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterable, Mapping
-from importlib.util import resolve_name
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import nbformat
 import yaml
-from IPython.core.inputtransformer2 import TransformerManager
 
+from attnflow.book.files import write_text
+from attnflow.book.myst import trimmed
+from attnflow.book.pairs import load, notebook_paths
 from attnflow.book.parameters import BookError, Parameter, parse_parameters
+from attnflow.book.reach import needed, reach
+from attnflow.claims import read_claims
 
 #: In place of requirements.lock where only its digest is known.
 LOCK_DIGEST = "requirements.sha256"
+#: In book/: by chapter, the key of the run whose outputs are stored in its notebook.
+STORED = "stored.yml"
 #: Python 3.11 parses wrongly when two threads parse at once ("recursion depth mismatch").
 _PARSING = threading.Lock()
 
@@ -36,8 +41,8 @@ class Chapter(NamedTuple):
     parameters: tuple[Parameter, ...]
 
     def read(self) -> nbformat.NotebookNode:
-        """The notebook as committed."""
-        return nbformat.read(self.path, as_version=4)
+        """The notebook as committed, or with the cells of its text where that was edited."""
+        return load(self.path).current()
 
     @property
     def default_parameters(self) -> dict[str, Any]:
@@ -79,7 +84,7 @@ class Project(NamedTuple):
     def chapters(self) -> dict[str, Chapter]:
         """Every chapter by name, in the order of the table of contents."""
         found = {}
-        for path in sorted(self.book.glob("*.ipynb")):
+        for path in notebook_paths(self.book):
             chapter = read_chapter(path)
             if chapter is not None:
                 found[chapter.name] = chapter
@@ -99,10 +104,30 @@ class Project(NamedTuple):
             raise BookError(f"there is no chapter {name!r:.80}; there are {', '.join(chapters)}")
         return chapters[name]
 
-    def claims(self) -> dict[str, dict[str, Any]]:
+    def claims(self) -> dict[str, dict[str, str]]:
         """claims.yml, by id."""
-        rows = yaml.safe_load((self.book / "claims.yml").read_text(encoding="utf-8"))
-        return {row["id"]: row for row in rows}
+        try:
+            return read_claims(self.book / "claims.yml")
+        except ValueError as error:
+            raise BookError(f"book/claims.yml: {error}") from None
+
+    def stored(self) -> dict[str, str]:
+        """The keys in stored.yml, by chapter."""
+        path = self.book / STORED
+        try:
+            found = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            return {str(name): str(key) for name, key in (found or {}).items()}
+        except (yaml.YAMLError, AttributeError, UnicodeDecodeError):
+            raise BookError(
+                f"{STORED} is `chapter: key`, line by line: mend it, or remove it and `attnflow store`"
+            ) from None
+
+    def store_key(self, name: str, key: str) -> None:
+        """Say in stored.yml that the outputs of a chapter are those of the run `key`."""
+        now = self.stored() | {name: key}
+        if now != self.stored():
+            head = "# The run whose outputs each chapter shows. Written by `attnflow store`.\n"
+            write_text(head + yaml.safe_dump(now), self.book / STORED)
 
 
 def _files(contents: Any) -> list[str]:
@@ -129,10 +154,7 @@ def find_project(start: Path | None = None) -> Project:
 
 def read_chapter(path: Path) -> Chapter | None:
     """The chapter at `path`, or None for a notebook without a parameter cell."""
-    try:
-        notebook = nbformat.read(path, as_version=4)
-    except Exception as error:
-        raise BookError(f"{path.name} is no valid notebook: {error}") from error
+    notebook = load(path).current()
     cells = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
     if not cells:
         return None
@@ -143,56 +165,7 @@ def read_chapter(path: Path) -> Chapter | None:
 
 def code(notebook: nbformat.NotebookNode) -> list[str]:
     """The sources of the code cells, in order."""
-    return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-
-
-def reach(project: Project, sources: Iterable[str]) -> dict[str, Path]:
-    """The attnflow modules that these cells import, directly or through one another."""
-    found: dict[str, Path] = {}
-    todo = [name for source in sources for name in _imports(_python(source))]
-    while todo:
-        name = todo.pop()
-        path = _module_file(project, name) if name else None
-        if path is None or name in found:
-            continue
-        found[name] = path
-        package = name if path.stem == "__init__" else name.rpartition(".")[0]
-        todo += [name.rpartition(".")[0], *_imports(path.read_text(encoding="utf-8"), package)]
-    return dict(sorted(found.items()))
-
-
-def _python(cell: str) -> str:
-    """The cell as plain Python: magics become calls, and what a cell magic wraps is looked into."""
-    if not cell.lstrip().startswith("%%"):
-        return TransformerManager().transform_cell(cell)
-    body = TransformerManager().transform_cell(cell.lstrip().partition("\n")[2])
-    try:
-        ast.parse(body)
-    except SyntaxError:  # %%bash and the like
-        return ""
-    return body
-
-
-def _imports(source: str, package: str = "") -> list[str]:
-    out = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            out += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            name = resolve_name("." * node.level + (node.module or ""), package)
-            out += [name, *(f"{name}.{alias.name}" for alias in node.names)]
-    return [name for name in out if name.split(".")[0] == "attnflow"]
-
-
-def _module_file(project: Project, name: str) -> Path | None:
-    parts = name.split(".")[1:]
-    for path in (
-        project.package.joinpath(*parts).with_suffix(".py") if parts else None,
-        project.package.joinpath(*parts, "__init__.py"),
-    ):
-        if path is not None and path.is_file():
-            return path
-    return None
+    return [trimmed(cell.source) for cell in notebook.cells if cell.cell_type == "code"]
 
 
 class Recipe(NamedTuple):
@@ -201,8 +174,8 @@ class Recipe(NamedTuple):
     project: Project
     chapter: Chapter
     source: nbformat.NotebookNode
-    files: dict[str, Path]  #: modules that it reaches and data that they name, by path in src/
-    basis: dict[str, Any]  #: digests of code, modules, data and lock
+    files: dict[str, Path]  #: modules that its imports run and data that they name, by path in src/
+    basis: dict[str, Any]  #: digests of code, of the modules that it reaches, of data and lock
 
     def key(self, parameters: Mapping[str, Any]) -> str:
         """The name of a run: the same key means the same numbers, so there is nothing to do."""
@@ -217,7 +190,8 @@ def recipe(project: Project, name: str) -> Recipe:
         source = chapter.read()
         sources = code(source)
         try:
-            modules = reach(project, sources)
+            modules = reach(project.package, sources)
+            imported = needed(project.package, sources)
         except SyntaxError as error:
             said = f"{chapter.name} has a cell that is not valid Python: {error}"
             raise BookError(said) from None
@@ -230,7 +204,7 @@ def recipe(project: Project, name: str) -> Recipe:
         "data": {n: _digest(p) for n, p in named.items()},
         "lock": _lock_digest(project),
     }
-    paths = [*modules.values(), *named.values()]
+    paths = [*imported.values(), *named.values()]
     files = {p.relative_to(project.root / "src").as_posix(): p for p in paths}
     return Recipe(project, chapter, source, files, basis)
 

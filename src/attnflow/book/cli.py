@@ -1,4 +1,4 @@
-"""The command line: ``attnflow list | run | sweep | store | claims | book | assets``.
+"""The command line: ``attnflow list | run | sweep | pair | store | claims | book | assets``.
 
 Exit codes: 0 all is well; 1 a check fails, a chapter stopped, the disk did not take a file or the
 cluster is gone; 2 the call itself was wrong; 130 it was interrupted.
@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from attnflow import __version__
+from attnflow.book import myst, pairs
 from attnflow.book.chapters import Chapter, Project, code, find_project, recipe
 from attnflow.book.compare import merge
 from attnflow.book.files import require_writable
@@ -99,11 +100,41 @@ def run(chapter: str, given: tuple[str, ...], out: Path | None, no_html: bool, f
 
 @cli.command()
 @click.argument("chapters", nargs=-1)
+@click.option("--from", "side", type=click.Choice([pairs.TEXT, pairs.NOTEBOOK]),
+              help="The one that counts, whichever was edited.")  # fmt: skip
+def pair(chapters: tuple[str, ...], side: str | None) -> None:
+    """Make text/NAME.md and NAME.ipynb of CHAPTERS (all, unless named) agree; execute nothing.
+
+    The one that was edited counts. If both were, exits with 1 and changes neither.
+    """
+    project = find_project()
+    bad = 0
+    for path in pairs.chosen(project.book, chapters):
+        try:
+            done = pairs.agree(path, project.build / "replaced", side or "")
+        except BookError as error:
+            click.echo(str(error), err=True)
+            bad += 1
+            continue
+        if done.taken:
+            click.echo(f"{path.stem}: taken from the {done.taken}")
+        if done.replaced:
+            click.echo(f"{path.stem}: what was given up is in {short(done.replaced)}")
+        if done.stale:
+            click.echo(
+                f"{path.stem}: its code did not run as it stands: attnflow store {path.stem}"
+            )
+    sys.exit(1 if bad else 0)
+
+
+@cli.command()
+@click.argument("chapters", nargs=-1)
 @_JOBS
 def store(chapters: tuple[str, ...], jobs: int | None) -> None:
     """Execute CHAPTERS (all, unless named) at defaults and write their outputs into book/.
 
-    An output that says what is stored already stays as it is.
+    An edited text goes into its notebook and the other way round, as with `attnflow pair`. An
+    output that says what is stored already stays as it is.
     """
     project = find_project()
     listed = [project.chapter(name) for name in chapters] or list(project.chapters().values())
@@ -120,13 +151,13 @@ def store(chapters: tuple[str, ...], jobs: int | None) -> None:
         bad += len(result.unsound)
         chapter = project.chapter(result.chapter)
         stored = chapter.read()
-        if [c.source for c in stored.cells] != [c.source for c in result.whole.cells]:
+        if myst.cells(stored) != myst.cells(result.whole):
             click.echo(f"{chapter.name} was edited while it ran: store it again", err=True)
             bad += 1
             continue
-        result.whole.metadata["attnflow"] = {"key": result.key}
-        write_notebook(merge(stored, result.whole), chapter.path)
-        click.echo(f"stored {short(chapter.path)}")
+        changed = pairs.write(merge(stored, result.whole), chapter.path)
+        project.store_key(chapter.name, result.key)
+        click.echo(f"{'stored' if changed else 'unchanged'} {short(chapter.path)}")
     sys.exit(1 if bad else 0)
 
 
@@ -183,13 +214,12 @@ def sweep(
 def claims() -> None:
     """The ledger: every claim and what the committed outputs say of it."""
     project = find_project()
-    known = project.claims()
+    known, stored = project.claims(), project.stored()
     rows: list[Check] = []
     for chapter in project.chapters().values():
-        notebook = chapter.read()
-        rows += checks(notebook)
+        rows += checks(chapter.read())
         current = recipe(project, chapter.name).key(chapter.default_parameters)
-        if notebook.metadata.get("attnflow", {}).get("key") != current:
+        if stored.get(chapter.name) != current:
             click.echo(
                 f"note: {chapter.name} or what it calls changed since its outputs were stored"
             )
@@ -231,6 +261,11 @@ def book(
         unsound = [row for r in results if isinstance(r, Run) for row in r.unsound]
         source = project.build / "source"
         stage(project, done, source)
+    elif ahead := [c for c in project.chapters().values() if pairs.load(c.path).ahead()]:
+        source = project.build / "source"
+        stage(project, {chapter.name: chapter.read() for chapter in ahead}, source)
+        names = ", ".join(chapter.name for chapter in ahead)
+        click.echo(f"note: as edited in {pairs.FOLDER}/, with outputs of unchanged code: {names}")
     click.echo("rendering")
     page = build(project, source, strict=strict)
     click.echo(f"book in {short(page)}")

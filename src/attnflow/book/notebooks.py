@@ -18,6 +18,11 @@ from attnflow.claims import MIME, Check, from_json
 #: and no later cell needs what they compute.
 SHOWN_ONLY = "nbval-ignore-output"
 INJECTED = "injected-parameters"
+#: What a notebook of this repository says of itself; the lexer is the one that JupyterLab writes.
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python", "pygments_lexer": "ipython3"},
+}
 
 #: The folders of a file named in a warning.
 _FOLDERS = re.compile(r"(?:/[^\s/:]+)*/(?=[^\s/:]+\.py\b)")
@@ -44,12 +49,7 @@ def parametrised(
 
 def tidy(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """Drop what tools and the machine left: timings, paths, bookkeeping, pieces of text."""
-    notebook.metadata = nbformat.from_dict(
-        {
-            "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
-            "language_info": {"name": "python"},
-        }
-    )
+    notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})

@@ -25,7 +25,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from attnflow.book.chapters import find_project
 from attnflow.book.notebooks import checks
-from attnflow.claims import FAILS, HOLDS, OUTSIDE, Check, ledger
+from attnflow.claims import FAILS, HOLDS, OUTSIDE, Check, ledger, read_claims
 
 _MATHJAX, _PLOTLY = "tex-svg-full.js", "plotly.min.js"
 _CLASS = {HOLDS: "holds", FAILS: "fails", OUTSIDE: "outside", "": "pending"}
@@ -48,9 +48,8 @@ class _Table(SphinxDirective):
         self.state.nested_parse(content, 0, holder)
         return [holder]
 
-    def claims(self) -> dict[str, dict[str, Any]]:
-        rows = yaml.safe_load((Path(self.env.srcdir) / "book" / "claims.yml").read_text("utf-8"))
-        return {row["id"]: row for row in rows}
+    def claims(self) -> dict[str, dict[str, str]]:
+        return read_claims(Path(self.env.srcdir) / "book" / "claims.yml")
 
     def rows(self) -> dict[str, tuple[Check, ...]]:
         """Checks by chapter, from the notebooks being rendered."""

@@ -22,23 +22,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from attnflow import validate
-from attnflow.attention import (
-    Attention,
-    L2Attention,
-    MultiHead,
-    SinkhornAttention,
-    SoftmaxAttention,
-)
+from attnflow.attention.kinds import L2Attention, SinkhornAttention, SoftmaxAttention
+from attnflow.attention.layer import Attention, Layer
 from attnflow.matrices import covariance
 from attnflow.validate import Array
 
-#: What moves Gaussian tokens.
-AnyAttention = Attention | MultiHead
 
-
-def affine_velocity(
-    attention: AnyAttention, cov: ArrayLike, mean: ArrayLike
-) -> tuple[Array, Array]:
+def affine_velocity(attention: Layer, cov: ArrayLike, mean: ArrayLike) -> tuple[Array, Array]:
     r"""B and c with :math:`\Gamma(x) = B\,(x - \alpha) + c` for :math:`N(\alpha, S)`.
 
     The formulas are at the head of this module; they are those of :cite:t:`castin2025`.
@@ -54,7 +44,7 @@ def affine_velocity(
     return left @ right, c
 
 
-def factors_and_shift(attention: AnyAttention, F: Array, mean: Array) -> tuple[Array, Array, Array]:
+def factors_and_shift(attention: Layer, F: Array, mean: Array) -> tuple[Array, Array, Array]:
     """Left and right with B = left right, and c, for the covariance F F^T, which may be singular.
 
     With h heads left has shape (d, h d) and right (h d, d). Arguments are not checked.
@@ -63,7 +53,8 @@ def factors_and_shift(attention: AnyAttention, F: Array, mean: Array) -> tuple[A
     >>> factors_and_shift(SoftmaxAttention(I, I, 5 * I), 2 * I, np.zeros(1))
     (array([[10.]]), array([[2.]]), array([0.]))
     """
-    parts = [_of_head(head, value, F, mean) for head, value in heads_and_values(attention)]
+    pairs = zip(attention.heads, attention.values, strict=True)
+    parts = [_of_head(head, value, F, mean) for head, value in pairs]
     if len(parts) == 1:
         return parts[0]
     lefts, rights, shifts = zip(*parts, strict=True)
@@ -93,26 +84,15 @@ def _of_head(head: Attention, V: Array, F: Array, mean: Array) -> tuple[Array, A
     raise ValueError(f"attention must be softmax, L2 or Sinkhorn, got {type(head).__name__}")
 
 
-def heads_and_values(attention: AnyAttention) -> list[tuple[Attention, Array]]:
-    """Every head with its values as the layer puts them out, W_h V_h.
-
-    >>> I = np.eye(1)
-    >>> heads_and_values(MultiHead([SoftmaxAttention(I, I, 2 * I)], [3 * I]))[0][1]
-    array([[6.]])
-    """
-    if isinstance(attention, MultiHead):  # until every attention has heads
-        return [(head, W @ head.V) for head, W in zip(attention.heads, attention.W, strict=True)]
-    return [(attention, attention.V)]
-
-
-def refuse_misfits(attention: AnyAttention, d: int) -> None:
+def refuse_misfits(attention: Layer, d: int) -> None:
     """A layer must map d coordinates to d, and let every token see the whole measure.
 
     >>> refuse_misfits(SoftmaxAttention(np.eye(2), np.eye(2), np.eye(2)), 3)
     Traceback (most recent call last):
     ValueError: Q, K and V must map 3 coordinates as cov0 has, got Q (2, 2) and 2 outputs
     """
-    for head, value in heads_and_values(attention):
+    validate.instance(attention, "attention", Layer)
+    for head, value in zip(attention.heads, attention.values, strict=True):
         if head.causal:
             raise ValueError("a causal layer has no flow of covariances: tokens see other measures")
         if head.Q.shape[1] != d or len(value) != d:

@@ -18,9 +18,10 @@ from numpy.typing import ArrayLike
 
 from attnflow import validate
 from attnflow.attention import L2Attention, SinkhornAttention, SoftmaxAttention
+from attnflow.attention.layer import Layer
 from attnflow.errors import FlowStopped
 from attnflow.gaussian import diagnosis
-from attnflow.gaussian.affine import AnyAttention, read_mean
+from attnflow.gaussian.affine import read_mean
 from attnflow.gaussian.leg import END, EXPLICIT, FAILED, IMPLICIT, REALIGNED, STIFF, follow
 from attnflow.gaussian.system import System
 from attnflow.matrices import covariance
@@ -60,7 +61,7 @@ class GaussianFlow(NamedTuple):
 
 
 def gaussian_flow(
-    attention: AnyAttention | Callable[[float], AnyAttention], cov0: ArrayLike, times: ArrayLike,
+    attention: Layer | Callable[[float], Layer], cov0: ArrayLike, times: ArrayLike,
     mean0: ArrayLike | None = None, *, rtol: float = 1e-10,
 ) -> GaussianFlow:  # fmt: skip
     """The Gaussian at increasing times from N(mean0, cov0) at times[0] (:cite:t:`castin2025`).

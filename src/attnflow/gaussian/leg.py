@@ -75,9 +75,7 @@ def follow(
     local, states, done, now = times - elapsed, [np.empty((0, len(y)))], 0, elapsed
     widest = REALIGN * float(np.abs(y).max())
     with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", LinAlgWarning
-        )  # singular Newton matrices: BDF shortens its step
+        warnings.simplefilter("ignore", LinAlgWarning)  # BDF shortens a step it cannot solve for
         if not np.isfinite(system.velocity(elapsed, y)).all():
             return Leg(elapsed, y, FAILED, states[0])
         solver = _solver(system, method, elapsed, y, float(local[-1]), rtol)

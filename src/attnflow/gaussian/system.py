@@ -15,13 +15,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attnflow.attention import SinkhornAttention
-from attnflow.gaussian.affine import (
-    AnyAttention,
-    factors_and_shift,
-    heads_and_values,
-    refuse_misfits,
-)
+from attnflow.attention.kinds import SinkhornAttention
+from attnflow.attention.layer import Layer
+from attnflow.gaussian.affine import factors_and_shift, refuse_misfits
 from attnflow.validate import Array
 
 #: Of the widths of F the smallest counts as at least this part of the largest, so that the square
@@ -43,21 +39,19 @@ class System:
 
     def __init__(
         self,
-        attention: AnyAttention | Callable[[float], AnyAttention],
+        attention: Layer | Callable[[float], Layer],
         cov0: Array,
         mean0: Array,
         clock: float,
     ) -> None:
         self.attention, self.clock, self.d = attention, clock, len(cov0)
         self.start = np.concatenate([np.linalg.cholesky(cov0).ravel(), mean0])
-        self.width = float(
-            np.sqrt(np.linalg.eigvalsh(cov0)[-1])
-        )  #: the largest standard deviation at the start
+        #: the largest standard deviation at the start
+        self.width = float(np.sqrt(np.linalg.eigvalsh(cov0)[-1]))
         self.reach = max(self.width, float(np.abs(mean0).max()))  #: the larger of that and the mean
         self.velocities = 0  #: how many were computed
         first = self._at(clock)
-        kinds = [head for head, _ in heads_and_values(first)]
-        self.sinkhorn = any(isinstance(head, SinkhornAttention) for head in kinds)
+        self.sinkhorn = any(isinstance(head, SinkhornAttention) for head in first.heads)
 
     def velocity(self, elapsed: float, y: Array) -> Array:
         """dy/dt; NaN where the field is not defined, since a trial step went too far."""
@@ -112,7 +106,7 @@ class System:
         condition = sizes[0] / max(sizes[-1], FLAT * sizes[0])
         return float(sizes[0] / self.width) ** 2, float(condition) ** 2
 
-    def _at(self, time: float) -> AnyAttention:
+    def _at(self, time: float) -> Layer:
         now = self.attention(time) if callable(self.attention) else self.attention
         refuse_misfits(now, self.d)
         return now

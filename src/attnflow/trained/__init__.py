@@ -1,11 +1,27 @@
 """Trained transformers: real weights read without running anything, and their forward passes in numpy.
 
-``model`` is the transformer; ``neural`` what its layers are made of; ``layouts`` where each kind keeps
-its weights; ``checkpoints`` and ``unpickle`` the file formats, which all become ``weights``;
-``tokens`` turns text into numbers.
+``loading``
+    a model by its name or its place
+``model``
+    the transformer, and the trace of what it did
+``altered``
+    networks with weights shuffled, drawn afresh, or parts silenced
+``kinds``
+    every architecture: ``bert``, ``albert`` (and what they share, ``encoder``), ``gpt2``, ``llama``
+``architecture``
+    what all architectures have in common
+``neural``
+    the functions between the matrices
+``checkpoints``, ``unpickle``
+    the file formats, which all become ``weights``
+``tokens``
+    from text to numbers
 """
 
-from attnflow.trained.model import NAMES, Model, Trace, load
-from attnflow.trained.weights import CheckpointError
-
-__all__ = ["NAMES", "CheckpointError", "Model", "Trace", "load"]
+from attnflow.trained.architecture import Architecture as Architecture
+from attnflow.trained.loading import NAMES as NAMES
+from attnflow.trained.loading import load as load
+from attnflow.trained.model import Model as Model
+from attnflow.trained.model import Trace as Trace
+from attnflow.trained.weights import CheckpointError as CheckpointError
+from attnflow.trained.weights import Weights as Weights

@@ -2,7 +2,8 @@
 
 Three formats: safetensors; GGUF, whose numbers are quantised in small blocks; and PyTorch's
 ``.bin``. What the file is shows in its first bytes. Every offset is checked against the size of
-the file before a number is read.
+the file before a number is read. Safetensors are read here in twenty lines, for their own library
+gives no brain floats to numpy.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gguf
 import numpy as np
 from numpy.typing import NDArray
 
+from attnflow.errors import MissingPackage
 from attnflow.trained import unpickle
 from attnflow.trained.weights import (
     BRAIN_FLOAT,
@@ -32,7 +33,10 @@ from attnflow.trained.weights import (
     width,
 )
 
-__all__ = ["CheckpointError", "Weights", "open_weights"]
+try:
+    import gguf
+except ImportError as error:
+    raise MissingPackage.named("gguf", "reading trained weights", "trained") from error
 
 # fmt: off
 SAFETENSORS = {

@@ -1,4 +1,4 @@
-"""The functions between a transformer's matrices: normalisation, activation, rotation, softmax.
+"""The functions between a transformer's matrices: normalisation, activation, attention.
 
 All keep the precision they are given: float32 in, float32 out.
 """
@@ -8,12 +8,18 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import erf
 
-from attnflow.trained.layouts import Floats, Norm
-from attnflow.validate import Array
+from attnflow.softmax import exponentials, hide_future
+from attnflow.trained.architecture import Floats, Norm
 
 
 def normalise(x: Floats, norm: Norm, eps: float) -> Floats:
-    """Rows of variance one, scaled and shifted; without a bias, of mean square one and scaled."""
+    """Rows of variance one, scaled and shifted; without a bias, of mean square one and scaled.
+
+    >>> normalise(np.array([[1.0, 3.0]]), Norm(np.ones(2), np.zeros(2)), 0.0)
+    array([[-1.,  1.]])
+    >>> normalise(np.array([[7.0, 1.0]]), Norm(np.ones(2), None), 0.0)
+    array([[1.4, 0.2]])
+    """
     out = x - x.mean(axis=-1, keepdims=True) if norm.bias is not None else x.copy()
     squares = np.einsum("ij,ij->i", out, out)[:, None] / x.dtype.type(x.shape[-1])
     out *= 1 / np.sqrt(squares + x.dtype.type(eps))
@@ -24,7 +30,11 @@ def normalise(x: Floats, norm: Norm, eps: float) -> Floats:
 
 
 def activate(x: Floats, name: str) -> Floats:
-    """The function between the two matrices of a perceptron; may overwrite x."""
+    """The function between the two matrices of a perceptron; may overwrite x.
+
+    >>> activate(np.array([-1.0, 0.0, 2.0]), "gelu").round(4)
+    array([-0.1587,  0.    ,  1.9545])
+    """
     one = x.dtype.type
     if name == "relu":
         return np.maximum(x, 0, out=x)
@@ -41,19 +51,18 @@ def activate(x: Floats, name: str) -> Floats:
     return factor
 
 
-def rotate(x: Floats, angles: Array) -> Floats:
-    """Coordinates c and c + k/2 of token i turned by angles[i, c]; x is (heads, n, k)."""
-    cos, sin = np.cos(angles).astype(x.dtype), np.sin(angles).astype(x.dtype)
-    a, b = np.split(x, 2, axis=-1)
-    return np.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
+def attention_weights(q: Floats, k: Floats, causal: bool) -> tuple[Floats, Floats]:
+    r"""exp of the scores :math:`\langle q_i, k_j\rangle/\sqrt k` less their largest, and its row sums.
 
+    q and k are (heads, n, k), the first of the two results is (heads, n, n). Their quotient is the
+    attention matrix of :cite:t:`vaswani2017`; the sums are apart because it is cheaper to divide
+    the few columns of what attention averages.
 
-def softmax(q: Floats, k: Floats, causal: bool) -> tuple[Floats, Floats]:
-    """exp of scores minus their largest, (heads, n, n), and the sums of its rows."""
+    >>> weights, sums = attention_weights(np.zeros((1, 2, 4)), np.zeros((1, 2, 4)), True)
+    >>> weights / sums
+    array([[[1. , 0. ],
+            [0.5, 0.5]]])
+    """
     scores = (q / q.dtype.type(np.sqrt(q.shape[-1]))) @ k.swapaxes(1, 2)
-    if causal:
-        n = q.shape[1]
-        scores += np.triu(np.full((n, n), -np.inf, q.dtype), 1)
-    scores -= scores.max(axis=-1, keepdims=True)
-    np.exp(scores, out=scores)
-    return scores, scores.sum(axis=-1, keepdims=True)
+    weights, sums, _ = exponentials(hide_future(scores) if causal else scores)
+    return weights, sums

@@ -12,10 +12,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
-from tokenizers.implementations import BertWordPieceTokenizer
-
+from attnflow.errors import MissingPackage
 from attnflow.trained.weights import CheckpointError
+
+try:
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from tokenizers.implementations import BertWordPieceTokenizer
+except ImportError as error:
+    raise MissingPackage.named("tokenizers", "reading text", "trained") from error
 
 Encode = Callable[[str], list[int]]
 

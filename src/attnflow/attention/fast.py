@@ -1,0 +1,167 @@
+r"""Layers for 10^5 tokens and more: velocities in linear time, without an (n, n) matrix.
+
+Three kinds of attention are Gaussian kernels in disguise:
+
+* L2: :math:`e^{-|Qx-Ky|^2}` is one, between the points Qx and Ky;
+* softmax: :math:`e^{\langle u,v\rangle} = e^{|u|^2/2}\,e^{|v|^2/2}\,e^{-|u-v|^2/2}` with
+  :math:`\langle u, v\rangle = \langle Ax,y\rangle` split evenly between x and y; the first factor
+  is cancelled by the row normalisation, the second is a weight of y;
+* Sinkhorn with :math:`Q^\top K` positive semi-definite: the bridge of :mod:`attnflow.transport`.
+
+What counts is the dimension in which the scores live, not that of the tokens: coordinates that no
+score sees are dropped. The fast kernel's error is absolute. A row is taken from it only where its
+own sum is so large that the relative error of the velocity is certified to stay below `tol`; the
+other rows are summed directly, block by block.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnflow.kernels.dense import BLOCK_ENTRIES, squared_distances
+from attnflow.kernels.fast import MAX_DIMENSION, FastKernel, cheaper
+from attnflow.softmax import softmax_rows
+from attnflow.transport.bridge import self_bridge
+from attnflow.validate import Array
+
+#: The fast kernel's accuracy in units of `tol`, and the most it can give.
+HEADROOM, FINEST = 1e-3, 1e-13
+#: Weights e^{|Ky|^2/2} beyond this range leave the far tokens without digits.
+LARGEST_EXPONENT = 600.0
+#: Directions in which points spread by less than this share of the widest one are rounding.
+FLAT = 1e-13
+
+
+class GaussianScores(NamedTuple):
+    """Scores -|z_i - y_j|^2 / 2 eps + log_mass_j, up to what depends on i alone."""
+
+    z: Array  #: (n, k)
+    y: Array  #: (n, k), the same array where keys are queries
+    eps: float
+    log_mass: Array | None  #: (n,), none for zero
+
+
+class Averages(NamedTuple):
+    """What rows average to, and how many of them were summed directly."""
+
+    values: Array  #: (n, p)
+    direct: int
+
+
+def accuracy(tol: float) -> float:
+    """What the fast kernel must give for velocities to a relative error `tol`.
+
+    >>> f"{accuracy(1e-8):.0e}", accuracy(1e-15)
+    ('1e-11', 1e-13)
+    """
+    return max(HEADROOM * tol, FINEST)
+
+
+def worthwhile(scores: GaussianScores, tol: float, columns: int) -> bool:
+    """Whether averages of so many columns are possible by the fast kernel, and cheaper."""
+    z, y, _ = _flattened(scores.z, scores.y)
+    if scores.log_mass is not None and np.ptp(scores.log_mass) > LARGEST_EXPONENT:
+        return False
+    return cheaper(_all_points(z, y), scores.eps, accuracy(tol), products=1 + columns)
+
+
+def averages(scores: GaussianScores, w: Array, sent: Array, tol: float) -> Averages:
+    """sum_j P_ij sent_j for rows of w_j exp(score), each divided by its sum; relative error `tol`.
+
+    The error is measured against the largest row of `sent`, which every answer is an average of.
+    """
+    z, y, same = _flattened(scores.z, scores.y)
+    n = len(y)
+    log_mass = np.zeros(n) if scores.log_mass is None else scores.log_mass
+    if np.ptp(log_mass) > LARGEST_EXPONENT:
+        raise ValueError(
+            f"softmax tokens must keep |A^(1/2) y|^2/2 within {LARGEST_EXPONENT:g} of each other for "
+            f"the fast method, got a range of {np.ptp(log_mass):.3g}: use method='dense'"
+        )
+    mass = w * np.exp(log_mass - log_mass.max())
+    kernel = FastKernel(_all_points(z, y), scores.eps, accuracy(tol))
+    at, silent = (slice(0, n), 0) if same else (slice(n, None), n)
+
+    def product(v: Array) -> Array:
+        return kernel.apply(np.concatenate([v, np.zeros(silent)]))[at]
+
+    total = product(mass)
+    sums = np.stack([product(mass * column) for column in sent.T], axis=1)
+    exact = _Exact(z, y, scores.eps, _log(w) + log_mass, sent)
+    return exact.certified(total, sums, float(mass.sum()), tol)
+
+
+def balanced(y: Array, eps: float, w: Array, sent: Array, tol: float) -> Averages:
+    """The same for the bridge of the points y to themselves."""
+    y = _flattened(y, y)[1]
+    bridge = self_bridge(y, eps, w, tol=accuracy(tol))
+    a = bridge.scaling
+    total = bridge.kernel.apply(a * w)
+    sums = np.stack([bridge.kernel.apply(a * w * column) for column in sent.T], axis=1)
+    if not isinstance(bridge.kernel, FastKernel):  # exact but where a row of it is zero
+        exact = _Exact(y, y, eps, _log(a * w), sent)
+        return exact.certified(total, sums, 0.0, tol)._replace(direct=len(y))
+    size = float((a * w).sum())
+    a = a.copy()
+    lonely = np.flatnonzero(total * tol < 2 * accuracy(tol) * size)
+    for rows in _blocks(lonely, len(y)):  # their scaling is lost in the fast kernel's error
+        near = np.exp(-squared_distances(y[rows], y, 2 * eps))
+        near[np.arange(len(rows)), rows] = 0.0
+        others = near @ (a * w)
+        a[rows] = 2 / np.maximum(others + np.sqrt(others**2 + 4 * w[rows]), 1e-300)
+    return _Exact(y, y, eps, _log(a * w), sent).certified(total, sums, size, tol)
+
+
+class _Exact(NamedTuple):
+    """What sums rows directly where the fast kernel cannot be trusted."""
+
+    z: Array
+    y: Array
+    eps: float
+    log_weight: Array
+    sent: Array
+
+    def certified(self, total: Array, sums: Array, size: float, tol: float) -> Averages:
+        """sums / total where that is certain: both err by at most the accuracy times `size`."""
+        certain = total * tol > 2 * accuracy(tol) * size
+        out = np.empty_like(sums)
+        out[certain] = sums[certain] / total[certain, None]
+        rest = np.flatnonzero(~certain)
+        for rows in _blocks(rest, len(self.y)):
+            scores = self.log_weight - squared_distances(self.z[rows], self.y, 2 * self.eps)
+            out[rows] = softmax_rows(scores) @ self.sent
+        return Averages(out, len(rest))
+
+
+def _flattened(z: Array, y: Array) -> tuple[Array, Array, bool]:
+    """Both in the directions in which they spread, and whether they are the same points."""
+    same = z is y
+    if y.shape[1] <= MAX_DIMENSION:
+        return z, y, same
+    both = _all_points(z, y)
+    middle = both.mean(axis=0)
+    _, wide, directions = np.linalg.svd(both - middle, full_matrices=False)
+    turn = directions[wide > FLAT * wide.max()].T  # (k, spread)
+    if not 0 < turn.shape[1] <= MAX_DIMENSION:
+        return z, y, same
+    flat = (y - middle) @ turn
+    return (flat if same else (z - middle) @ turn), flat, same
+
+
+def _all_points(z: Array, y: Array) -> Array:
+    return y if z is y else np.concatenate([y, z])
+
+
+def _log(w: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.log(w)
+
+
+def _blocks(rows: NDArray[np.intp], n: int) -> list[NDArray[np.intp]]:
+    """Rows in blocks of at most BLOCK_ENTRIES entries of an (m, n) matrix."""
+    if not len(rows):
+        return []
+    return np.array_split(rows, -(-len(rows) * n // BLOCK_ENTRIES))

@@ -1,0 +1,138 @@
+"""Which modules of the package a chapter reaches: a change in one of them, and only there, reruns it.
+
+An ``__init__`` that does nothing but show names of its folder again is looked through: who imports
+``flow`` from ``attnflow.sphere`` reaches the module in which `flow` lives and what that imports, and
+not its neighbours. :func:`needed` lists what must lie there for the imports to succeed, which is more.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from importlib.util import resolve_name
+from pathlib import Path
+from typing import NamedTuple
+
+from IPython.core.inputtransformer2 import TransformerManager
+
+_ROOT = "attnflow"
+
+
+class Want(NamedTuple):
+    """One name of a module; None for all of it, and "" for its being imported at all."""
+
+    module: str
+    name: str | None = None
+
+
+def reach(package: Path, sources: Iterable[str]) -> dict[str, Path]:
+    """The modules on whose text these cells depend, directly or through one another."""
+    return _followed(package, sources, look_through=True)
+
+
+def needed(package: Path, sources: Iterable[str]) -> dict[str, Path]:
+    """The modules without which these cells cannot be imported."""
+    return _followed(package, sources, look_through=False)
+
+
+def _followed(package: Path, sources: Iterable[str], look_through: bool) -> dict[str, Path]:
+    found, seen = dict[str, Path](), set[Want]()
+    todo = [want for source in sources for want in _wants(package, as_python(source))]
+    while todo:
+        want = todo.pop()
+        path = module_file(package, want.module)
+        if path is None or want in seen:
+            continue
+        seen.add(want)
+        folder = path.name == "__init__.py"
+        todo.append(Want(want.module.rpartition(".")[0], ""))  # runs before it
+        shown = shown_again(path) if look_through and folder else None
+        if shown is None and want.module not in found:
+            found[want.module] = path
+            inside = want.module if folder else want.module.rpartition(".")[0]
+            todo += _wants(package, path.read_text(encoding="utf-8"), inside)
+        if want.name is None:
+            todo += [Want(home, name) for name, home in (shown or {}).items()]
+        elif want.name:
+            home = (shown or {}).get(want.name)
+            todo.append(Want(home, want.name) if home else Want(f"{want.module}.{want.name}"))
+    return dict(sorted(found.items()))
+
+
+def shown_again(path: Path) -> dict[str, str] | None:
+    """Name by name the module it is imported from; None if the file does anything else.
+
+    A file without a single import is no such file: it may hold what others read, as a version.
+    """
+    tree, shown = ast.parse(path.read_text(encoding="utf-8")), dict[str, str]()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            if node.module.split(".")[0] != _ROOT or any(a.name == "*" for a in node.names):
+                return None
+            shown |= {alias.asname or alias.name: node.module for alias in node.names}
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue  # its docstring
+        elif not (isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"):
+            return None
+    return shown or None
+
+
+def module_file(package: Path, name: str) -> Path | None:
+    """Where a module of the package is, or None for what is no module of it."""
+    root, *parts = name.split(".")
+    if root != _ROOT:
+        return None
+    for path in (
+        package.joinpath(*parts).with_suffix(".py") if parts else None,
+        package.joinpath(*parts, "__init__.py"),
+    ):
+        if path is not None and path.is_file():
+            return path
+    return None
+
+
+def as_python(cell: str) -> str:
+    """The cell as plain Python: magics become calls, and what a cell magic wraps is looked into."""
+    if not cell.lstrip().startswith("%%"):
+        return TransformerManager().transform_cell(cell)
+    body = TransformerManager().transform_cell(cell.lstrip().partition("\n")[2])
+    try:
+        ast.parse(body)
+    except SyntaxError:  # %%bash and the like
+        return ""
+    return body
+
+
+def _wants(package: Path, source: str, inside: str = "") -> list[Want]:
+    """What a source imports; of a module that it names only before a dot, only those names."""
+    tree = ast.parse(source)
+    out: list[Want] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            out += [Want(alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = resolve_name("." * node.level + (node.module or ""), inside)
+            for alias in node.names:
+                out += _wanted(package, tree, module, alias)
+    return [want for want in out if want.module.split(".")[0] == _ROOT]
+
+
+def _wanted(package: Path, tree: ast.AST, module: str, alias: ast.alias) -> list[Want]:
+    whole = f"{module}.{alias.name}"
+    home = module_file(package, module)
+    shown = shown_again(home) if home is not None and home.name == "__init__.py" else None
+    if alias.name == "*":
+        return [Want(module)]
+    if alias.name in (shown or {}) or module_file(package, whole) is None:
+        return [Want(module, alias.name)]
+    names = _asked_of(tree, alias.asname or alias.name)
+    return [Want(whole)] if names is None else [Want(whole, name) for name in names or {""}]
+
+
+def _asked_of(tree: ast.AST, name: str) -> set[str] | None:
+    """The attributes that are asked of a name; None if it is used in any other way."""
+    nodes = list(ast.walk(tree))
+    dotted = [n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)]
+    asked = [n for n in dotted if isinstance(n.value, ast.Name) and n.value.id == name]
+    uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
+    return {n.attr for n in asked} if len(uses) == len(asked) else None

@@ -1,0 +1,76 @@
+"""What every bound is given: a square score matrix A, values V, the radius R of a ball, n tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from attnflow import validate
+from attnflow.validate import Array
+
+#: The fourth power of the radius is formed.
+LARGEST_RADIUS = 1e75
+
+
+def square(A: ArrayLike) -> Array:
+    """A square score matrix.
+
+    >>> square([[2]])
+    array([[2.]])
+    """
+    out = validate.array(A, "A", 2)
+    if out.shape[0] != out.shape[1]:
+        raise ValueError(f"A must be square, got shape {out.shape}")
+    return out
+
+
+def pair(A: ArrayLike, V: ArrayLike) -> tuple[Array, Array]:
+    """A score matrix, and values of the same tokens.
+
+    >>> pair([[2]], [[1], [0]])[1].shape
+    (2, 1)
+    """
+    A, V = validate.array(A, "A", 2), validate.array(V, "V", 2)
+    if A.shape[0] != A.shape[1] or V.shape[1] != len(A):
+        raise ValueError(f"A must be square with as many columns as V, got {A.shape} and {V.shape}")
+    return A, V
+
+
+def norm(M: ArrayLike, name: str) -> float:
+    """The largest singular value.
+
+    >>> norm([[0, 2], [0, 0]], "A")
+    2.0
+    """
+    return float(np.linalg.norm(validate.array(M, name, 2), 2))
+
+
+def radius(R: float) -> float:
+    """The radius of a ball.
+
+    >>> radius(2)
+    2.0
+    """
+    out = validate.positive(R, "R")
+    if out > LARGEST_RADIUS:
+        raise ValueError(f"R must be at most {LARGEST_RADIUS:g}, got {out:g}")
+    return out
+
+
+def several(n: int, least: int = 2) -> int:
+    """A number of tokens.
+
+    >>> several(3.0)
+    3
+    """
+    return validate.count(n, "n", least)
+
+
+def sizes(A: ArrayLike, V: ArrayLike) -> tuple[float, float]:
+    """The norms of a score matrix and of its values.
+
+    >>> sizes([[0, 2], [0, 0]], [[3, 0]])
+    (2.0, 3.0)
+    """
+    A, V = pair(A, V)
+    return norm(A, "A"), norm(V, "V")

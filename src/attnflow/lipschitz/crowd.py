@@ -1,0 +1,179 @@
+r"""The exponent at which the constant of a ball grows when tokens are exponentially many.
+
+.. math:: \Gamma = \tfrac12\max_{|x|\le1}\left(|Ax| - \langle Ax, x\rangle\right)
+
+The constant of the ball of radius R, for the worst number of tokens, is :math:`e^{\Gamma R^2}` up to
+factors that are polynomial in R. Followers at :math:`Rx` and a leader at :math:`R\,Ax/|Ax|` reach it:
+they score :math:`2\Gamma R^2` more with the leader than with each other. This is the book's own; the
+eigenvectors of :cite:t:`castin2024`, and their :func:`attnflow.lipschitz.gamma`, are the best choice
+among eigenvectors, which need not be the best of all.
+
+Finding :math:`\Gamma` looks hard, for the function is not concave. But
+:math:`|Ax| = \min_{\mu>0}\frac12(\mu|Ax|^2 + 1/\mu)`, and the pairs
+:math:`(|Ax|^2, \langle Ax, x\rangle)` of all x in the ball form a convex set; so maximum and minimum may
+change places, and with the symmetric part S of A
+
+.. math:: 2\Gamma = \min_{\mu>0}\; \frac1{2\mu}
+          + \max\left(0, \lambda_{\max}\left(\tfrac\mu2A^\top A - S\right)\right),
+
+a convex function of one number. Every :math:`\mu` bounds :math:`\Gamma` from above and every x from
+below, so that a result vouches for itself.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+
+from attnflow import validate
+from attnflow.errors import NotConverged
+from attnflow.lipschitz.ball import norm, radius, several, sizes, square
+from attnflow.lipschitz.bounds import followed
+from attnflow.validate import Array
+
+#: For a matrix of norm one :math:`2\Gamma\ge1/4`, so that :math:`|Ax|=1/\mu` lies in [1/8, 1].
+SMALLEST, LARGEST = 1.0, 8.0
+#: The best number is found by halving an interval of length 7 down to rounding.
+HALVINGS = 56
+#: Eigenvectors this far on either side of it span the plane of the maximiser, to the square of this.
+APART = 1e-6
+#: A gap between the two bounds beyond this fraction is more than rounding and the plane explain.
+CLOSED = 1e-9
+#: Directions of the plane that are tried before the best is refined.
+DIRECTIONS = 721
+
+
+class Exponent(NamedTuple):
+    """The exponent, and where followers must stand to reach it."""
+
+    value: float  #: attained at x
+    x: Array  #: (d,), in the unit ball
+    residual: float  #: by how much the exponent may at most be larger
+    iterations: int  #: halvings of the interval of the number
+    converged: bool  #: whether the residual is no more than rounding
+
+
+def exponent(A: ArrayLike) -> Exponent:
+    r""":math:`\Gamma = \frac12\max_{|x|\le1}(|Ax| - \langle Ax, x\rangle)`, and a maximiser.
+
+    It is at least :func:`attnflow.lipschitz.gamma`. A rotation by a right angle has no real
+    eigenvector at all:
+
+    >>> from attnflow.lipschitz import gamma
+    >>> quarter = [[0.0, 1.0], [-1.0, 0.0]]
+    >>> round(exponent(quarter).value, 6), gamma(quarter)
+    (0.5, 0.0)
+    >>> exponent(8 * np.eye(2)).value, gamma(8 * np.eye(2))
+    (1.0, 1.0)
+    """
+    A = square(A)
+    size = norm(A, "A")
+    if size == 0:
+        return Exponent(0.0, np.zeros(len(A)), 0.0, 0, True)
+    B = A / size
+    gram, symmetric = B.T @ B, (B + B.T) / 2
+
+    def highest(mu: float) -> tuple[float, Array]:
+        values, vectors = np.linalg.eigh(mu / 2 * gram - symmetric)
+        return float(values[-1]), vectors[:, -1]
+
+    low, high = SMALLEST, LARGEST
+    for _ in range(HALVINGS):
+        mu = (low + high) / 2
+        top, v = highest(mu)
+        falls = top <= 0 or v @ gram @ v < 1 / mu**2  # the slope of the function to minimise
+        low, high = (mu, high) if falls else (low, mu)
+    above = min(1 / (2 * mu) + max(highest(mu)[0], 0.0) for mu in (low, high))
+    sides = [highest(side * mu)[1] for side in (1 - APART, 1 + APART)]
+    x = _best_in_plane(B, np.linalg.qr(np.stack(sides, axis=1))[0])
+    x = x * np.sign(x[np.abs(x).argmax()])  # -x is as good
+    value = float(np.linalg.norm(B @ x) - x @ B @ x) / 2
+    gap = max(above / 2 - value, 0.0)
+    found = Exponent(size * value, x, size * gap, HALVINGS, gap <= CLOSED * value)
+    if not found.converged:
+        advice = "the exponent may be larger by that share; the maximiser is not unique"
+        warnings.warn(
+            NotConverged.after("exponent", found.iterations, gap / value, CLOSED, advice),
+            stacklevel=2,
+        )
+    return found
+
+
+def one_leader(A: ArrayLike, R: float, n: int) -> Array:
+    r"""A leader at :math:`R\,Ax/|Ax|` and n - 1 followers at :math:`Rx`, for the best x of :func:`exponent`.
+
+    >>> one_leader(-np.eye(1), 2.0, 3).ravel()
+    array([-2.,  2.,  2.])
+    """
+    n, R = validate.count(n, "n", 2, validate.MOST_STORED), radius(R)
+    x = exponent(A).x
+    leader = square(A) @ x
+    size = np.linalg.norm(leader)
+    leader = leader / size if size else np.eye(len(x))[0]
+    return R * np.vstack([leader, np.tile(x, (n - 1, 1))])
+
+
+def exponent_lower_bound(A: ArrayLike, R: float, n: int) -> float:
+    r"""What :func:`one_leader` tokens answer when the leader moves along itself, for V = I.
+
+    .. math:: \sqrt{n-1}\,p\,\big(1 + 2\Gamma R^2(1-p)\big), \qquad
+              p = \frac{1}{1 + (n-1)e^{-2\Gamma R^2}}
+
+    It is never below :func:`attnflow.lipschitz.sharper_lower_bound` while more attention to the
+    leader means a larger answer.
+
+    >>> round(exponent_lower_bound(-2 * np.eye(2), 1.0, 8), 5)
+    3.41107
+    """
+    return followed(several(n) - 1, exponent(A).value * radius(R) ** 2)
+
+
+def exponent_upper_bound(A: ArrayLike, V: ArrayLike, R: float, n: int | None = None) -> float:
+    r"""What the constant of the ball is at most, for n tokens or for any number; not with a mask.
+
+    .. math:: |V|\left(g + (1+g)\sqrt c\right), \qquad
+              c = \min\left(n, (1+4g)^de^{1+2\Gamma R^2}\right), \qquad g = |A|R^2
+
+    c bounds the sums of the columns of the attention matrix.
+
+    >>> round(exponent_upper_bound(-np.eye(1), np.eye(1), 1.0), 3)
+    21.043
+    >>> exponent_upper_bound(-np.eye(1), np.eye(1), 1.0, 4)
+    5.0
+    """
+    (a, v), R = sizes(A, V), radius(R)
+    if v == 0:
+        return 0.0
+    found, g = exponent(A), a * R**2
+    log_c = len(found.x) * np.log1p(4 * g) + 1 + 2 * (found.value + found.residual) * R**2
+    if n is not None:
+        log_c = min(log_c, np.log(validate.count(n, "n")))
+    with np.errstate(over="ignore"):  # a bound beyond 1e308 is inf
+        return float(v * (g + (1 + g) * np.exp(log_c / 2)))
+
+
+def _best_in_plane(B: Array, plane: Array) -> Array:
+    """The x in the unit ball of a plane, given by orthonormal columns, with the largest ``|Bx| - <Bx, x>``."""
+
+    def along(turns: Array) -> tuple[Array, Array]:
+        """The value in each direction of the plane, and the x of that value, (d, turns)."""
+        v = plane @ np.stack([np.cos(turns), np.sin(turns)])[: plane.shape[1]]
+        v = v / np.maximum(np.linalg.norm(v, axis=0), np.finfo(float).tiny)
+        size, score = np.linalg.norm(B @ v, axis=0), np.einsum("it,it->t", v, B @ v)
+        s = np.where(2 * score > size, size / np.where(score > 0, 2 * score, 1.0), 1.0)
+        return s * size - s**2 * score, s * v
+
+    turns = np.linspace(0, np.pi, DIRECTIONS)
+    first = turns[int(along(turns)[0].argmax())]
+    near = minimize_scalar(
+        lambda turn: -along(np.array([turn]))[0][0],
+        bounds=(first - turns[1], first + turns[1]),
+        method="bounded",
+        options={"xatol": np.sqrt(np.finfo(float).eps)},
+    )
+    values, places = along(np.array([first, near.x]))
+    return places[:, int(values.argmax())]

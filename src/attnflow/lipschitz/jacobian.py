@@ -1,0 +1,241 @@
+r"""How a layer of softmax attention answers a small change of its tokens, without the matrix.
+
+The Jacobian of a layer with n tokens in dimension d has :math:`(nd)^2` entries. Its products cost
+no more than the layer itself. With q, k, v the queries, keys and values of the tokens, P the
+attention matrix, and E a change of the tokens,
+
+.. math:: S = (EQ^\top)k^\top + q(EK^\top)^\top, \qquad
+          J(E) = (P\circ S)\,v - \mathrm{diag}\big((P\circ S)1\big)\,Pv + P\,EV^\top.
+
+These are the three terms in which :cite:t:`castin2024` bound the derivative. The change enters through :math:`EM^\top` alone, M being the rows of all Q, K, V; so
+:math:`JJ^\top` needs M only through :math:`MM^\top`, which is as if the tokens lived in the span of
+these rows: one head of size 64 in dimension 768 lives in dimension 192. Likewise it answers in the
+span of the columns of all W.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from attnflow import validate
+from attnflow.attention.head import Head, SoftmaxLayer, checked
+from attnflow.rotation import Turn, rotate
+from attnflow.softmax import hide_future, softmax_rows
+from attnflow.validate import Array
+
+#: Rows of an n by n product that are formed at a time.
+BLOCK = 512
+
+
+class Linearised:
+    """The Jacobian of a layer of softmax attention at tokens x, as products.
+
+    >>> from attnflow.attention import SoftmaxAttention
+    >>> J = Linearised(SoftmaxAttention([[0.0]], [[0.0]], [[2.0]]), [[1.0], [3.0]])
+    >>> J.jvp([[1.0], [0.0]]).ravel()
+    array([1., 1.])
+    """
+
+    def __init__(self, layer: SoftmaxLayer, x: ArrayLike, *, dtype: DTypeLike = np.float64) -> None:
+        x = validate.tokens(x)
+        self.n, self.d = x.shape
+        self.dtype = np.dtype(dtype)
+        if self.dtype not in (np.float32, np.float64):
+            raise ValueError(f"dtype must be float32 or float64, got {self.dtype}")
+        heads = checked(layer, self.n, self.d)
+        x = x.astype(self.dtype, copy=False)
+        self.parts = [Part.at(head, x) for head in heads]
+        self.D = len(self.parts[0].W)
+
+    def jvp(self, e: ArrayLike) -> Array:
+        """J e for a change e of the tokens, shape (n, d) to (n, D).
+
+        >>> from attnflow.attention import SoftmaxAttention
+        >>> one = Linearised(SoftmaxAttention([[1.0]], [[1.0]], [[2.0]]), [[5.0]])
+        >>> one.jvp([[3.0]])
+        array([[6.]])
+        """
+        return self.push(self._given(e, "e", self.d))
+
+    def vjp(self, u: ArrayLike) -> Array:
+        """J^T u for a change u of the output, shape (n, D) to (n, d).
+
+        >>> from attnflow.attention import SoftmaxAttention
+        >>> mean = Linearised(SoftmaxAttention([[0.0]], [[0.0]], [[2.0]]), [[1.0], [3.0]])
+        >>> mean.vjp([[1.0], [0.0]]).ravel()
+        array([1., 1.])
+        """
+        return self.pull(self._given(u, "u", self.D))
+
+    def bend(self, u: ArrayLike, e: ArrayLike) -> Array:
+        """The gradient of <u, J(x) e> with respect to x, shape (n, d): how the Jacobian turns.
+
+        >>> from attnflow.attention import SoftmaxAttention
+        >>> mean = Linearised(SoftmaxAttention([[0.0]], [[0.0]], [[2.0]]), [[1.0], [3.0]])
+        >>> mean.bend([[1.0], [0.0]], [[0.0], [1.0]]).ravel()
+        array([0., 0.])
+        """
+        e, u = self._given(e, "e", self.d), self._given(u, "u", self.D)
+        return total(p.bend(u @ p.W, e @ p.M.T) @ p.M for p in self.parts)
+
+    def push(self, e: Array) -> Array:
+        """:meth:`jvp` of an array that is known to fit."""
+        return total(p.push(e @ p.M.T) @ p.W.T for p in self.parts)
+
+    def pull(self, u: Array) -> Array:
+        """:meth:`vjp` of an array that is known to fit."""
+        return total(p.pull(u @ p.W) @ p.M for p in self.parts)
+
+    def _given(self, value: ArrayLike, name: str, width: int) -> Array:
+        out = validate.array(value, name, 2)
+        if out.shape != (self.n, width):
+            raise ValueError(f"{name} must have shape {(self.n, width)}, got {out.shape}")
+        return out.astype(self.dtype, copy=False)
+
+
+class Part(NamedTuple):
+    """One head at its tokens. Columns of queries, keys and values stand side by side."""
+
+    M: Array  # (2k + p, d), the rows of Q, K, V
+    W: Array  # (D, p)
+    turn: Turn | None  # of queries and keys
+    q: Array
+    k: Array
+    v: Array
+    P: Array
+    mean: Array  # P v
+    causal: bool
+
+    @classmethod
+    def at(cls, head: Head, x: Array) -> Part:
+        n, t = len(x), x.dtype
+        M = np.vstack([head.Q, head.K, head.V], dtype=t, casting="same_kind")
+        W = np.eye(len(head.V), dtype=t) if head.W is None else head.W.astype(t)
+        turn = None if head.angles is None else Turn.by(head.angles[:n], t)
+        with np.errstate(over="ignore", invalid="ignore"):
+            q, k, v = _columns(x @ M.T, len(head.Q))
+            q = q if head.bq is None else q + head.bq.astype(t)
+            k = k if head.bk is None else k + head.bk.astype(t)
+            q, k, v = _turned(q, turn), _turned(k, turn), v.copy()
+            scores = q @ k.T
+        if not np.isfinite(scores).all():
+            raise ValueError("scores must be finite; these tokens or matrices are too large")
+        P = softmax_rows(hide_future(scores) if head.causal else scores)
+        return cls(M, W, turn, q, k, v, P, P @ v, head.causal)
+
+    def single(self) -> Part:
+        """The same in single precision."""
+        turn = self.turn and Turn(*(y.astype(np.float32) for y in self.turn))
+        fields: dict[str, Any] = self._asdict() | {"turn": turn}
+        for name in ("M", "W", "q", "k", "v", "P", "mean"):
+            fields[name] = fields[name].astype(np.float32)
+        return Part(**fields)
+
+    def size(self) -> float:
+        """The largest number in it."""
+        return max(float(np.abs(y).max()) for y in (self.M, self.W, self.q, self.k, self.v))
+
+    def push(self, z: Array) -> Array:
+        """From changes of queries, keys and values, (n, 2k + p), to the answer of the head."""
+        eq, ek, ev = self.turned(z)
+        left, right = np.hstack([eq, self.q]), np.hstack([self.k, ek])
+        out = np.empty_like(self.mean)
+        for row, seen in self.blocks():
+            S = left[row] @ right[seen].T
+            S *= self.P[row, seen]
+            out[row] = S @ self.v[seen] + self.P[row, seen] @ ev[seen]
+            out[row] -= S.sum(axis=1, keepdims=True) * self.mean[row]
+        return out
+
+    def pull(self, g: Array) -> Array:
+        """The transpose of push."""
+        dq, dk, dv = (np.zeros_like(y) for y in (self.q, self.k, self.v))
+        for row, seen in self.blocks():
+            G = g[row] @ self.v[seen].T
+            G -= np.einsum("ip,ip->i", g[row], self.mean[row])[:, None]
+            G *= self.P[row, seen]
+            dq[row] = G @ self.k[seen]
+            dk[seen] += G.T @ self.q[row]
+            dv[seen] += self.P[row, seen].T @ g[row]
+        return self.returned(dq, dk, dv)
+
+    def bend(self, g: Array, z: Array) -> Array:
+        """<g, push(z)> is the sum over rows of Cov_P(S, M) + E_P(N), M = g v^T, N = g (E V^T)^T."""
+        eq, ek, ev = self.turned(z)
+        left, right = np.hstack([eq, self.q]), np.hstack([self.k, ek])
+        dq, dk, dv = (np.zeros_like(y) for y in (self.q, self.k, self.v))
+        for row, seen in self.blocks():
+            P = self.P[row, seen]
+            pairs = (left, right), (g, self.v), (g, ev)
+            S, M, N = (_centred(a[row] @ b[seen].T, P) for a, b in pairs)
+            dL = P * _centred(S * M, P) + P * N
+            dS, dM = P * M, P * S
+            dq[row] = dL @ self.k[seen] + dS @ ek[seen]
+            dk[seen] += dL.T @ self.q[row] + dS.T @ eq[row]
+            dv[seen] += dM.T @ g[row]
+        return self.returned(dq, dk, dv)
+
+    def turned(self, z: Array) -> tuple[Array, Array, Array]:
+        eq, ek, ev = _columns(z, self.q.shape[1])
+        return _turned(eq, self.turn), _turned(ek, self.turn), ev
+
+    def returned(self, dq: Array, dk: Array, dv: Array) -> Array:
+        back = self.turn and self.turn.back
+        return np.hstack([_turned(dq, back), _turned(dk, back), dv])
+
+    def blocks(self) -> Iterator[tuple[slice, slice]]:
+        """Rows a block at a time, with the columns they see."""
+        n = len(self.P)
+        for start in range(0, n, BLOCK):
+            stop = min(start + BLOCK, n)
+            yield slice(start, stop), slice(0, stop if self.causal else n)
+
+
+def jvp(layer: SoftmaxLayer, x: ArrayLike, e: ArrayLike, *, dtype: DTypeLike = np.float64) -> Array:
+    r"""The derivative of a layer at tokens x in the direction e, shape (n, D).
+
+    With :math:`A = K^\top Q`, :math:`m_i = \sum_j P_{ij}x_j` and the covariance :math:`C_i` around
+    it, token i answers, as in :cite:t:`castin2024`,
+
+    .. math:: V\Big(\sum_jP_{ij}e_j + \sum_jP_{ij}\langle Ax_i,e_j\rangle(x_j-m_i) + C_iAe_i\Big).
+
+    >>> from attnflow.attention import SoftmaxAttention
+    >>> jvp(SoftmaxAttention([[1.0]], [[1.0]], [[1.0]]), [[0.0], [0.0]], [[1.0], [0.0]]).ravel()
+    array([0.5, 0.5])
+    """
+    return Linearised(layer, x, dtype=dtype).jvp(e)
+
+
+def vjp(layer: SoftmaxLayer, x: ArrayLike, u: ArrayLike, *, dtype: DTypeLike = np.float64) -> Array:
+    """The transposed derivative applied to u, shape (n, d): the gradient of <u, layer(x)>.
+
+    >>> from attnflow.attention import SoftmaxAttention
+    >>> vjp(SoftmaxAttention([[1.0]], [[1.0]], [[1.0]]), [[0.0], [0.0]], [[1.0], [0.0]]).ravel()
+    array([0.5, 0.5])
+    """
+    return Linearised(layer, x, dtype=dtype).vjp(u)
+
+
+def total(parts: Iterable[Array]) -> Array:
+    """The sum, in place of the first."""
+    first, *others = parts
+    for part in others:
+        first += part
+    return first
+
+
+def _columns(z: Array, k: int) -> tuple[Array, Array, Array]:
+    return z[:, :k], z[:, k : 2 * k], z[:, 2 * k :]
+
+
+def _turned(y: Array, turn: Turn | None) -> Array:
+    return y if turn is None else cast(Array, rotate(y, turn))
+
+
+def _centred(Y: Array, P: Array) -> Array:
+    """Rows of Y less their means under P."""
+    return Y - np.einsum("ij,ij->i", P, Y)[:, None]

@@ -1,0 +1,588 @@
+"""Limits decided from data: closed forms, brute force, near misses, and what must be refused."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.linalg import expm
+from tolerances import CONDITIONED, FLOW, ROUNDING
+
+from attnflow import flows
+from attnflow.attention import (
+    L2Attention,
+    MultiHead,
+    SinkhornAttention,
+    SoftmaxAttention,
+    UnnormalisedAttention,
+)
+from attnflow.flows import Flow
+from attnflow.geometry import dominant, leaders, limit, rescaled_flow, support
+from attnflow.geometry.limits import GAP, GROWTH, KINDS
+
+ID = np.eye(2)
+
+SHEAR = np.array([[1.0, 0.6, -0.3], [0.2, 1.0, 0.4], [0.0, -0.5, 1.0]])
+
+TRIANGLE = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.4, -0.9]])
+
+SEEDS = st.integers(0, 10**6)
+
+
+def softmax(V):
+    V = np.array(V, dtype=float)
+    return SoftmaxAttention(np.eye(len(V)), np.eye(len(V)), V)
+
+
+IDENTITY = softmax(ID)
+
+SIMPLE = softmax([[2.0, 1.0], [0.0, 0.5]])  # left eigenvectors (3, 2) for 2 and (0, 1) for 1/2
+
+PARANORMAL = softmax(SHEAR @ np.diag([1.0, 1.0, 0.3]) @ np.linalg.inv(SHEAR))
+
+
+def rotation(d, rng):
+    return np.linalg.qr(rng.normal(size=(d, d)))[0]
+
+
+def groups(centres, copies, width, rng):
+    """`copies` tokens at most width/2 from each centre, and the true labels."""
+    truth = np.repeat(np.arange(len(centres)), copies)
+    step = rng.normal(size=(len(truth), np.shape(centres)[1]))
+    step *= rng.uniform(0, width / 2, size=(len(truth), 1)) / np.linalg.norm(step, axis=1)[:, None]
+    return np.asarray(centres, dtype=float)[truth] + step, truth
+
+
+def same_partition(a, b):
+    return ((a[:, None] == a) == (b[:, None] == b)).all()
+
+
+def at_levels(V, coordinates, rng):
+    """Tokens with given coordinates (n, f) on the rows of dominant(V), well spread beside them."""
+    n, basis = len(coordinates), dominant(V)
+    beside = np.linalg.svd(basis)[2][len(basis) :]
+    free = [rng.permutation(np.linspace(-2, 2, n)) for _ in beside]
+    return coordinates @ basis + np.transpose(free) @ beside
+
+
+def depth_by_facets(points):
+    """Distance to the nearest hyperplane through d points that has all points on one side."""
+    p = np.asarray(points, dtype=float)
+    d, best = p.shape[1], np.full(len(points), np.inf)
+    for chosen in combinations(range(len(p)), d):
+        edges = p[list(chosen[1:])] - p[chosen[0]]
+        normal = np.linalg.svd(edges, full_matrices=True)[2][-1]
+        if d > 1 and np.linalg.svd(edges, compute_uv=False)[-1] < 1e-9:
+            continue
+        heights = (p - p[chosen[0]]) @ normal
+        if heights.max() <= 1e-12 or heights.min() >= -1e-12:
+            best = np.minimum(best, np.abs(heights))
+    return best
+
+
+def test_a_leader_takes_all_of_a_row_up_to_the_tolerance():
+    P = np.array([[0.0, 0.0, 1.0], [1 - 1e-7, 1e-7, 0.0], [0.5, 0.5, 0.0], [2e-6, 1 - 2e-6, 0.0]])
+    assert leaders(P).tolist() == [2, 0, -1, -1]
+    assert leaders(P, 1e-5).tolist() == [2, 0, -1, 1]
+    assert leaders(P, 1e-8).tolist() == [2, -1, -1, -1]
+
+
+@settings(deadline=None, max_examples=30)
+@given(SEEDS, st.integers(1, 6))
+def test_leaders_of_a_map_are_the_map_whatever_the_order(seed, n):
+    rng = np.random.default_rng(seed)
+    f, rows = rng.integers(0, n, size=n), rng.permutation(n)
+    P = np.eye(n)[f]
+    assert (leaders(P) == f).all()
+    assert (leaders(P[rows]) == f[rows]).all()
+    assert len(set(leaders(P).tolist())) == np.linalg.matrix_rank(P)
+
+
+@pytest.mark.parametrize("tol", [0.0, -0.1, 1.0, 2.0, np.nan, np.inf, "loose", None])
+def test_a_tolerance_lies_between_zero_and_one(tol):
+    with pytest.raises(ValueError, match="tol must"):
+        leaders(ID, tol)
+    with pytest.raises(ValueError, match="tol must"):
+        limit(IDENTITY, TRIANGLE, tol=tol)
+
+
+@pytest.mark.parametrize("P", [[1.0, 0.0], [[np.nan, 1.0]], "rows", np.ones((1, 2, 2))])
+def test_leaders_refuse_what_is_no_matrix(P):
+    with pytest.raises(ValueError, match="P must"):
+        leaders(P)
+
+
+def test_tokens_in_one_place_are_a_point():
+    rng = np.random.default_rng(0)
+    z, _ = groups([[0.3, -2.0]], 9, 1e-5, rng)
+    found = limit(IDENTITY, z)
+    assert found.kind == "point"
+    assert np.abs(found.points - z.mean(axis=0)).max() <= ROUNDING
+    assert (found.labels == 0).all()
+    assert found.between == np.inf
+    assert found.depth == 0
+    assert found.within <= 1e-5
+    assert limit(IDENTITY, z, tol=1e-7).kind == "undecided"
+
+
+@pytest.mark.parametrize("copies", [[4, 3, 5], [2, 1, 1], [7, 1, 1]])
+@pytest.mark.parametrize("width", [1e-4, 1e-9])
+def test_tokens_at_vertices_are_a_polytope(copies, width):
+    rng = np.random.default_rng(1)
+    z, truth = groups(TRIANGLE, copies, width, rng)
+    order = rng.permutation(len(z))
+    found = limit(IDENTITY, z[order])
+    assert found.kind == "polytope"
+    assert same_partition(found.labels, truth[order])
+    means = np.stack([z[truth == k].mean(axis=0) for k in range(3)])
+    assert all(np.abs(means - p).max(axis=1).min() <= ROUNDING for p in found.points)
+    assert np.abs(found.points[found.labels] - z[order]).max() <= width
+    size, sides = (
+        np.linalg.norm(z, axis=1).max(),
+        np.linalg.norm(TRIANGLE - np.roll(TRIANGLE, 1, axis=0), axis=1),
+    )
+    assert found.within <= width / size
+    assert abs(found.between - sides.min() / size) <= 2 * width / size
+    assert abs(found.margin - found.between / found.within) <= ROUNDING * found.margin
+    assert (found.basis == ID).all()
+    assert np.isnan(found.growth)
+    assert np.isnan(found.moved)
+
+
+def test_positions_may_lie_at_zero_or_between_vertices():
+    rng = np.random.default_rng(2)
+    edge = (TRIANGLE[0] + 2 * TRIANGLE[1]) / 3
+    z, truth = groups([*TRIANGLE, edge, [0.0, 0.0]], 3, 1e-6, rng)
+    assert depth_by_facets([*TRIANGLE, [0.0, 0.0]])[3] > 0.1
+    found = limit(IDENTITY, z)
+    assert found.kind == "polytope"
+    assert len(found.points) == 5
+    assert same_partition(found.labels, truth)
+    assert found.depth <= 1e-6
+
+
+@pytest.mark.parametrize("inside", [0.99, 0.9, 0.1])
+def test_a_position_inside_the_hull_is_no_polytope(inside):
+    rng = np.random.default_rng(3)
+    z, _ = groups([*TRIANGLE, inside * TRIANGLE[1]], 3, 1e-6, rng)
+    assert limit(IDENTITY, z).kind == "undecided"
+    assert limit(IDENTITY, z[:9]).kind == "polytope"
+
+
+@pytest.mark.parametrize(("times_tol", "kind"), [(0.9, "polytope"), (1.1, "undecided")])
+def test_depth_is_measured_against_the_tolerance(times_tol, kind):
+    """A square of side 2 and size sqrt(2), and a position this deep under its upper side."""
+    tol = 1e-2
+    deep = times_tol * tol * np.sqrt(2)
+    corners = [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0], [0.2, 1 - deep]]
+    found = limit(IDENTITY, np.repeat(corners, 2, axis=0), tol=tol)
+    assert found.kind == kind
+    if kind == "polytope":
+        assert abs(found.depth - times_tol * tol) <= ROUNDING
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-6])
+@pytest.mark.parametrize(("ratio", "clear"), [(0.99 * GAP, False), (1.01 * GAP, True)])
+def test_groups_must_be_far_apart_compared_with_their_width(tol, ratio, clear):
+    """Two pairs, each half a tolerance wide, `ratio` widths apart; the size is one."""
+    w = tol / 2
+    z = np.array([[1.0, 0.0], [1.0, w], [1.0, w + ratio * w], [1.0, 2 * w + ratio * w]])
+    z *= 1 / np.linalg.norm(z, axis=1).max()
+    found = limit(IDENTITY, z, tol=tol)
+    assert (found.kind == "polytope") == clear
+    if clear:
+        assert abs(found.margin / ratio - 1) <= 1e-6
+    else:
+        assert found.kind == "undecided"
+
+
+@pytest.mark.parametrize(("width", "clear"), [(0.9e-3, True), (1.1e-3, False)])
+def test_groups_must_be_narrower_than_the_tolerance(width, clear):
+    pair = np.array([[0.0, -width / 2], [0.0, width / 2]])
+    east = np.array([1.0, 0.0])
+    z = np.concatenate([pair + east, pair - east])
+    assert limit(IDENTITY, z).kind == ("polytope" if clear else "undecided")
+
+
+@pytest.mark.parametrize("n", [3, 8, 30])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_random_crowd_in_the_plane_is_undecided(n, seed):
+    assert limit(IDENTITY, np.random.default_rng(seed).normal(size=(n, 2))).kind == "undecided"
+
+
+@pytest.mark.parametrize("levels", [[0.7], [-1.0, 0.4], [-1.0, 0.0, 1.3]])
+def test_levels_of_the_left_eigenvector_are_hyperplanes(levels):
+    rng = np.random.default_rng(4)
+    coordinates, truth = groups(np.array(levels)[:, None], 6, 1e-6, rng)
+    z = at_levels(SIMPLE.V, coordinates, rng)
+    found = limit(SIMPLE, z)
+    assert found.kind == "hyperplanes"
+    assert found.basis.shape == (1, 2)
+    assert same_partition(found.labels, truth)
+    assert len(found.points) == len(levels)
+    line = np.sign(found.basis[0, 0]) * np.array([3.0, 2.0]) / np.sqrt(13)
+    assert np.abs(found.basis[0] - line).max() <= ROUNDING
+    assert np.abs(found.points[found.labels, 0] - z @ line).max() <= 1e-6
+
+
+def test_levels_of_another_vector_are_nothing():
+    """The right eigenvector, and the left one of the smaller eigenvalue."""
+    rng = np.random.default_rng(5)
+    coordinates, _ = groups([[-1.0], [0.4]], 6, 1e-6, rng)
+    for direction in ([1.0, 0.0], [0.0, 1.0]):
+        u = np.array(direction)
+        z = coordinates * u + rng.normal(size=(12, 2)) @ (ID - np.outer(u, u))
+        assert limit(SIMPLE, z).kind == "undecided"
+
+
+def test_hyperplanes_that_are_points_are_a_polytope_first():
+    rng = np.random.default_rng(6)
+    z, _ = groups(TRIANGLE, 4, 1e-6, rng)
+    assert limit(SIMPLE, z).kind == "polytope"
+
+
+def test_a_polytope_times_a_subspace():
+    rng = np.random.default_rng(7)
+    coordinates, truth = groups(TRIANGLE, 4, 1e-6, rng)
+    z = at_levels(PARANORMAL.V, coordinates, rng)
+    found = limit(PARANORMAL, z)
+    assert found.kind == "polytope x subspace"
+    assert found.basis.shape == (2, 3)
+    assert same_partition(found.labels, truth)
+    assert np.abs(found.points[found.labels] - coordinates).max() <= 1e-6
+    assert np.abs(found.basis @ SHEAR[:, 2]).max() <= CONDITIONED  # G is not seen
+
+
+def test_an_interior_position_times_a_subspace_is_nothing():
+    rng = np.random.default_rng(8)
+    coordinates, _ = groups([*TRIANGLE, 0.5 * TRIANGLE[1]], 4, 1e-6, rng)
+    assert limit(PARANORMAL, at_levels(PARANORMAL.V, coordinates, rng)).kind == "undecided"
+
+
+LIMITS = {
+    "point": (IDENTITY, np.array([[0.4, 1.0]])),
+    "polytope": (IDENTITY, TRIANGLE),
+    "hyperplanes": (SIMPLE, np.array([[-1.0], [0.2], [0.9]])),
+    "polytope x subspace": (PARANORMAL, TRIANGLE),
+}
+
+
+@settings(deadline=None, max_examples=25)
+@given(SEEDS, st.sampled_from(list(LIMITS)), st.floats(1e-3, 1e3))
+def test_a_decision_does_not_depend_on_order_scale_or_axes(seed, kind, factor):
+    rng = np.random.default_rng(seed)
+    layer, centres = LIMITS[kind]
+    coordinates, truth = groups(centres, 4, 1e-5, rng)
+    whole = kind in ("point", "polytope")
+    z = coordinates if whole else at_levels(layer.V, coordinates, rng)
+    first = limit(layer, z)
+    assert first.kind == kind
+    assert same_partition(first.labels, truth)
+
+    order, turn = rng.permutation(len(z)), rotation(len(layer.V), rng)
+    again = limit(softmax(turn @ layer.V @ turn.T), factor * z[order] @ turn.T)
+    assert again.kind == kind
+    assert same_partition(again.labels, first.labels[order])
+    for name in ("within", "depth"):
+        assert abs(getattr(again, name) - getattr(first, name)) <= CONDITIONED
+    assert kind == "point" or abs(again.between - first.between) <= CONDITIONED
+    # positions agree as vectors of the tokens' space
+    here = again.points[again.labels] @ again.basis @ turn
+    assert np.abs(here - factor * (first.points[first.labels] @ first.basis)[order]).max() <= (
+        factor * CONDITIONED
+    )
+
+
+def test_only_v_decides_and_heads_add_up():
+    rng = np.random.default_rng(9)
+    coordinates, truth = groups(TRIANGLE, 4, 1e-6, rng)
+    V = PARANORMAL.V
+    z = at_levels(V, coordinates, rng)
+    Q, K = rng.normal(size=(2, 2, 3))
+    narrow = rng.normal(size=(2, 3))  # heads of two dimensions, mapped back by W
+    W = rng.normal(size=(3, 2))
+    layers = {
+        "l2": L2Attention(Q, K, V),
+        "sinkhorn": SinkhornAttention(Q, K, V),
+        "unnormalised": UnnormalisedAttention(Q, K, V),
+        "causal": SoftmaxAttention(Q, K, V, causal=True),
+        "two heads": MultiHead([SoftmaxAttention(Q, K, V), L2Attention(Q, K, V)], [0.3 * np.eye(3), 0.7 * np.eye(3)]),
+        "heads of several sizes": MultiHead(
+            [SoftmaxAttention(Q, K, narrow), SoftmaxAttention(Q, K, V - W @ narrow)],
+            [W, np.eye(3)],
+        ),
+    }  # fmt: skip
+    for name, layer in layers.items():
+        found = limit(layer, z)
+        assert found.kind == "polytope x subspace", name
+        assert same_partition(found.labels, truth), name
+
+
+def test_the_head_with_the_larger_value_does_not_decide_alone():
+    """diag(2, 1) + diag(-1, 1) is dominated by the second coordinate."""
+    rng = np.random.default_rng(10)
+    both = MultiHead([softmax(np.diag([2.0, 1.0])), softmax(np.diag([-1.0, 1.0]))])
+    levels, _ = groups([[-1.0], [1.0]], 5, 1e-6, rng)
+    free = rng.normal(size=(10, 1))
+    assert limit(both, np.c_[free, levels]).kind == "hyperplanes"
+    assert limit(both, np.c_[levels, free]).kind == "undecided"
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_few_tokens(n):
+    far = TRIANGLE[:n]
+    assert limit(IDENTITY, far).kind == "undecided"  # no group, no gap
+    near = np.repeat([[1.0, 0.5]], n, axis=0) + 1e-6 * far
+    assert limit(IDENTITY, near).kind == "point"
+    assert limit(IDENTITY, np.concatenate([far, far + 1e-6])).kind == "polytope"
+
+
+def test_limits_on_the_line():
+    line = softmax([[2.0]])
+    at = np.array([-1.0, -1.0, 0.0, 0.0, 1.5, 1.5]) + 1e-7 * np.arange(6)
+    found = limit(line, at)
+    assert found.kind == "polytope"
+    assert len(found.points) == 3
+    at[2:4] += 0.4  # no longer 0: inside the segment, but still three parallel hyperplanes
+    assert limit(line, at).kind == "hyperplanes"
+
+
+def path(times, states):
+    return Flow(np.asarray(times, dtype=float), np.asarray(states, dtype=float))
+
+
+def spiral(rate, times):
+    """Tokens apart from each other whose norms are multiplied by exp(rate t)."""
+    return np.exp(rate * np.asarray(times))[:, None, None] * TRIANGLE
+
+
+TIMES = np.linspace(0.0, 10.0, 21)
+
+
+@pytest.mark.parametrize(
+    ("growth", "kind"), [(1.01 * GROWTH, "divergence"), (0.99 * GROWTH, "undecided")]
+)
+def test_divergence_is_growth_over_the_second_half(growth, kind):
+    rate = np.log(growth) / 5.0
+    found = limit(IDENTITY, path(TIMES, spiral(rate, TIMES)))
+    assert found.kind == kind
+    assert abs(found.growth / growth - 1) <= ROUNDING
+    assert (found.points == spiral(rate, TIMES)[-1]).all()
+    assert found.labels.tolist() == [0, 1, 2]
+    assert np.isnan(found.within)
+
+
+def test_early_growth_is_no_divergence():
+    states = spiral(1.0, np.minimum(TIMES, 4.0))
+    found = limit(IDENTITY, path(TIMES, states))
+    assert found.growth == 1
+    assert found.kind == "frozen"
+
+
+@pytest.mark.parametrize(("step", "kind"), [(0.9e-3, "frozen"), (1.1e-3, "undecided")])
+def test_frozen_is_a_small_move_over_the_last_tenth(step, kind):
+    size = np.linalg.norm(TRIANGLE, axis=1).max()
+    states = np.repeat(TRIANGLE[None], len(TIMES), axis=0)
+    states[:10, 0] += [5.0, 0.0]  # what happened long ago does not count
+    states[-1, 1] += [0.0, step * size]
+    found = limit(IDENTITY, path(TIMES, states))
+    start = np.linalg.norm(states[0], axis=1).max()
+    assert abs(found.moved - step * size / start) <= ROUNDING
+    found = limit(IDENTITY, path(TIMES[10:], states[10:]))
+    assert found.kind == kind
+    assert abs(found.moved - step) <= ROUNDING
+
+
+def test_a_state_alone_is_neither_frozen_nor_divergent():
+    for z in (TRIANGLE, 1e9 * TRIANGLE):
+        found = limit(IDENTITY, z)
+        assert found.kind == "undecided"
+        assert np.isnan(found.growth)
+        assert np.isnan(found.moved)
+
+
+def test_distances_are_relative_to_where_a_flow_began():
+    """Tokens that shrink by a factor of a million have all gone to one point, 0."""
+    shrinking = path(TIMES, spiral(np.log(1e-6) / 10, TIMES))
+    found = limit(IDENTITY, shrinking)
+    assert found.kind == "point"
+    assert limit(IDENTITY, shrinking.states[-1]).kind == "undecided"
+
+
+def test_the_last_state_of_a_flow_is_what_is_grouped():
+    rng = np.random.default_rng(11)
+    z, truth = groups(TRIANGLE, 4, 1e-7, rng)
+    start = z + 0.3 * rng.normal(size=z.shape)
+    found = limit(IDENTITY, path([0.0, 1.0], [start, z]))
+    assert found.kind == "polytope"
+    assert same_partition(found.labels, truth)
+    assert limit(IDENTITY, path([0.0, 1.0], [z, start])).kind == "undecided"
+
+
+START = np.random.default_rng(12).normal(size=(12, 2))
+
+
+@pytest.mark.parametrize("V", [ID, [[0.9, 0.4], [0.1, 0.3]], [[-0.5, 0.2], [0.0, -1.0]]])
+def test_rescaled_flow_carries_the_tokens_back(V):
+    layer = softmax(V)
+    x = flows.ode(layer, START, [0.0, 1.0]).states[-1]
+    z = rescaled_flow(layer, START, [0.0, 1.0], rtol=1e-10).states[-1]
+    assert np.abs(z - x @ expm(-layer.V).T).max() <= FLOW
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("d", [2, 3])
+def test_the_identity_leads_to_a_polytope(d, seed):
+    rng = np.random.default_rng(seed)
+    B = rng.normal(size=(d, d))
+    layer = SoftmaxAttention(B @ B.T + np.eye(d), np.eye(d), np.eye(d))
+    flow = rescaled_flow(layer, rng.normal(size=(14, d)), [0.0, 16.0])
+    found = limit(layer, flow)
+    assert found.kind in ("polytope", "point")
+    # a token leads itself where no other scores higher: these are the positions
+    z = flow.states[-1]
+    scores = (z @ layer.Q.T) @ z.T
+    assert np.abs(z[scores.argmax(axis=1)] - z).max() <= 1e-5
+
+
+def test_a_simple_eigenvalue_leads_to_hyperplanes():
+    flow = rescaled_flow(SIMPLE, START, [0.0, 8.0])
+    found = limit(SIMPLE, flow)
+    assert found.kind == "hyperplanes"
+    assert 1 <= len(found.points) <= 3
+    assert limit(SIMPLE, START).kind == "undecided"
+
+
+def test_a_paranormal_matrix_leads_to_a_polytope_times_a_subspace():
+    z0 = np.random.default_rng(13).normal(size=(12, 3))
+    flow = rescaled_flow(PARANORMAL, z0, [0.0, 14.0])
+    found = limit(PARANORMAL, flow)
+    assert found.kind == "polytope x subspace"
+    assert len(found.points) < 12
+
+
+def test_minus_the_identity_leads_away():
+    layer = softmax(-ID)
+    flow = rescaled_flow(layer, START, np.linspace(0, 15, 31))
+    found = limit(layer, flow)
+    assert found.kind == "divergence"
+    assert abs(found.growth / (flow.radius[-1] / flow.radius[15]) - 1) <= ROUNDING
+
+
+def test_sinkhorn_attention_freezes():
+    layer = SinkhornAttention(ID, ID, ID, eps=0.1)
+    apart = np.concatenate([TRIANGLE, -TRIANGLE, [[0.0, 0.0]]])
+    flow = rescaled_flow(layer, apart, np.linspace(0, 5, 11))
+    found = limit(layer, flow)
+    assert found.kind == "frozen"
+    assert found.moved <= 1e-6
+    assert (found.points == flow.states[-1]).all()
+
+
+def test_hulls_shrink_where_v_is_the_identity():
+    angles = np.linspace(0, 2 * np.pi, 40)
+    directions = np.c_[np.cos(angles), np.sin(angles)]
+    for kind in (SoftmaxAttention, L2Attention, SinkhornAttention):
+        flow = rescaled_flow(kind(ID, ID, ID), START, np.linspace(0, 4, 17))
+        assert np.diff(support(flow.states, directions), axis=0).max() <= FLOW
+
+
+def test_every_kind_is_tested_here():
+    assert set(KINDS) == {*LIMITS, "divergence", "frozen", "undecided"}
+
+
+@pytest.mark.parametrize(
+    ("layer", "z", "message"),
+    [
+        (softmax(np.diag([1.0, 0.0])), START, "V must be invertible"),
+        (softmax([[1.0, 2.0], [2.0, 4.0]]), START, "V must be invertible"),
+        (softmax([[0.0, 1.0], [0.0, 0.0]]), START, "V must be invertible"),
+        (MultiHead([softmax(ID), softmax(-ID)]), START, "V must be invertible"),
+        (SoftmaxAttention(ID, ID, np.ones((3, 2))), START, r"V must be square.*got shape \(3, 2\)"),
+        (SoftmaxAttention(ID, ID, [[1.0, 2.0]]), START, r"V must be square.*got shape \(1, 2\)"),
+        (IDENTITY, START[:1], "z must hold at least two tokens, got 1"),
+        (IDENTITY, np.zeros((0, 2)), "z must hold at least one token"),
+        (IDENTITY, [[0.0, np.nan], [1.0, 1.0]], r"z must be finite, got nan at index \(0, 1\)"),
+        (IDENTITY, [[0.0, np.inf], [1.0, 1.0]], "z must be finite, got inf"),
+        (IDENTITY, np.ones((3, 3)), "V must be square, 3 rows and columns"),
+        (IDENTITY, [1.0, 2.0, 3.0], "V must be square, 1 rows and columns"),
+        (IDENTITY, np.ones((2, 3, 2)), r"z must have 2 axes, got shape \(2, 3, 2\)"),
+        (IDENTITY, "tokens", "z must be an array of real numbers, got 'tokens'"),
+        (IDENTITY, None, "z must be an array of real numbers, got None"),
+    ],
+)
+def test_a_limit_refuses_what_it_cannot_judge(layer, z, message):
+    with pytest.raises(ValueError, match=message):
+        limit(layer, z)
+    if not isinstance(z, str | None) and np.ndim(z) == 2 and len(z):
+        with pytest.raises(ValueError, match=message):
+            limit(layer, path([0.0, 1.0], [z, z]))
+
+
+def test_a_twin_does_not_split_the_groups():
+    """Three groups 1e-4 wide in which two tokens coincide are still three groups."""
+    z, truth = groups(TRIANGLE, 5, 1e-4, np.random.default_rng(14))
+    z[1] = z[0]
+    found = limit(IDENTITY, z)
+    assert found.kind == "polytope"
+    assert same_partition(found.labels, truth)
+
+
+@pytest.mark.parametrize("n", [10, 40])
+def test_a_random_crowd_shows_no_hyperplanes(n):
+    """Projections of independent tokens are a crowd on a line, never n - 1 levels."""
+    kinds = [
+        limit(SIMPLE, np.random.default_rng(seed).normal(size=(n, 2))).kind for seed in range(60)
+    ]
+    assert set(kinds) == {"undecided"}
+
+
+def test_tokens_at_zero_are_a_point():
+    assert limit(IDENTITY, np.zeros((4, 2))).kind == "point"
+
+
+def test_twins_that_diverge_diverge():
+    layer = softmax(-ID)
+    z0 = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    found = limit(layer, rescaled_flow(layer, z0, np.linspace(0, 15, 31)))
+    assert found.growth > GROWTH
+    assert found.kind == "divergence"
+
+
+@pytest.mark.parametrize("times", [[0.0, 15.0], [0.0, 14.0, 15.0], [0.0, 5.0, 15.0]])
+def test_divergence_is_seen_at_few_times(times):
+    layer = softmax(-ID)
+    assert limit(layer, rescaled_flow(layer, START, times)).kind == "divergence"
+
+
+def test_a_long_divergence_is_a_divergence():
+    layer = softmax(-ID)
+    flow = rescaled_flow(layer, START, np.linspace(0, 400, 41))
+    assert np.isfinite(flow.states).all()
+    assert limit(layer, flow).kind == "divergence"
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: dominant(np.zeros((0, 0))), "V"),
+        (lambda: support(np.zeros((2, 0, 2)), [[1.0, 0.0]]), "states"),
+        (lambda: leaders(np.zeros((3, 0))), "P"),
+    ],
+)
+def test_what_is_empty_is_refused_by_its_name(call, name):
+    with pytest.raises(ValueError, match=f"{name} must"):
+        call()
+
+
+def test_tokens_on_two_lines_are_no_polytope():
+    """All of them lie on the boundary of their hull, whatever their places along the lines."""
+    kinds = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        u = dominant(SIMPLE.V)
+        levels = rng.choice([-1.0, 0.8], size=(24, 1)) + 1e-7 * rng.normal(size=(24, 1))
+        z = levels @ u + rng.normal(size=(24, 1)) @ np.linalg.svd(u)[2][1:]
+        kinds.append(limit(SIMPLE, z).kind)
+    assert set(kinds) == {"hyperplanes"}
