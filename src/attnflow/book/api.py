@@ -14,6 +14,7 @@ import importlib
 import inspect
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
@@ -22,7 +23,7 @@ from typing import Any, NamedTuple
 import nbformat
 from docutils import nodes
 from docutils.statemachine import StringList
-from nbformat.v4 import new_markdown_cell
+from nbformat.v4 import new_markdown_cell, reads_json, writes_json
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
@@ -61,6 +62,7 @@ def files(module: str) -> list[str]:
     return [f"{module}.{part.name}" for part in iter_modules(found.__path__)]
 
 
+@cache
 def public(module: str) -> list[Name]:
     """The public names of a module or folder, in the order in which they are written."""
     found = importlib.import_module(module)
@@ -108,6 +110,12 @@ def used(notebook: nbformat.NotebookNode) -> dict[str, None]:
     return out
 
 
+@cache
+def _used_by(path: Path, changed: int) -> dict[str, None]:
+    """The names that the chapter at `path` uses: asked by every page, read once."""
+    return used(reads_json(path.read_text(encoding="utf-8")))
+
+
 class Api(SphinxDirective):
     """The public names of modules and folders."""
 
@@ -119,7 +127,7 @@ class Api(SphinxDirective):
         users = defaultdict(list)
         for path in sorted(book.glob("*.ipynb")):
             self.env.note_dependency(str(path))
-            for name in used(nbformat.read(path, as_version=4)):
+            for name in _used_by(path, path.stat().st_mtime_ns):
                 users[name].append(path.stem)
         lines = [
             line for module in self.arguments[0].split() for line in _written(module, dict(users))
@@ -136,6 +144,8 @@ class Api(SphinxDirective):
 def _written(module: str, users: dict[str, list[str]]) -> Iterator[str]:
     """A section of MyST for a module, whose body is reStructuredText as docstrings are."""
     documented = public(module)
+    if files(module) != [module]:  # a folder says what it is about
+        yield from ("```{eval-rst}", f".. automodule:: {module}", "   :no-members:", "```", "")
     for home in files(module):
         title = home.removeprefix("attnflow.").replace(".", "/") + ".py"
         yield from (
@@ -166,14 +176,14 @@ def _link_chapters(app: Sphinx, document: str, source: list[str]) -> None:
     """Add to a chapter the list of the names it uses."""
     if not source[0].lstrip().startswith("{") or not app.env.doc2path(document).endswith(".ipynb"):
         return
-    notebook = nbformat.reads(source[0], as_version=4)
+    notebook = reads_json(source[0])
     known = {name.path for module in modules() for name in public(module)}
     names = [name for name in used(notebook) if name in known]
     if names:
         links = ", ".join(f"{{py:obj}}`~{name}`" for name in names)
         text = f":::{{div}} af-uses\nFunctions of this chapter, in the reference: {links}.\n:::"
         notebook.cells.append(new_markdown_cell(text, id="af-uses"))
-        source[0] = nbformat.writes(notebook)
+        source[0] = writes_json(notebook)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -24,4 +24,5 @@ from attnflow.trained.loading import load as load
 from attnflow.trained.model import Model as Model
 from attnflow.trained.model import Trace as Trace
 from attnflow.trained.weights import CheckpointError as CheckpointError
+from attnflow.trained.weights import Tensor as Tensor
 from attnflow.trained.weights import Weights as Weights

@@ -52,7 +52,7 @@ class Bridge(NamedTuple):
     weights: Array  #: masses, (n,)
     scaling: Array  #: a, (n,)
     iterations: int  #: sweeps, one kernel product each
-    residual: float  #: sum_i w_i |r_i - 1|, the L1 error of the marginal
+    residual: float  #: the sum of ``w_i |r_i - 1|``, the L1 error of the marginal
     converged: bool  #: residual <= tol
     kernel: Kernel  #: the kernel the scaling was found with
 
