@@ -31,6 +31,8 @@ import attnflow
 from attnflow.book.chapters import code
 from attnflow.book.reach import as_python
 
+#: What every chapter is written with; its own list leaves them out.
+_HOUSEHOLD = ("claims", "figures", "prose", "provenance")
 #: What autodoc calls each kind of thing.
 _FUNCTION, _CLASS, _DATA = "autofunction", "autoclass", "autodata"
 
@@ -55,11 +57,13 @@ def modules() -> list[str]:
 
 
 def files(module: str) -> list[str]:
-    """The modules of a folder, or the module itself."""
+    """The modules of a folder, those without public names last; or the module itself."""
     found = importlib.import_module(module)
     if not hasattr(found, "__path__"):
         return [module]
-    return [f"{module}.{part.name}" for part in iter_modules(found.__path__)]
+    homes = {name.home for name in public(module)}
+    inside = [f"{module}.{part.name}" for part in iter_modules(found.__path__)]
+    return sorted(inside, key=lambda name: (name not in homes, name))
 
 
 @cache
@@ -124,6 +128,7 @@ class Api(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         book = Path(self.env.srcdir) / "book"
+        self.env.note_dependency(__file__)
         users = defaultdict(list)
         for path in sorted(book.glob("*.ipynb")):
             self.env.note_dependency(str(path))
@@ -143,19 +148,16 @@ class Api(SphinxDirective):
 
 def _written(module: str, users: dict[str, list[str]]) -> Iterator[str]:
     """A section of MyST for a module, whose body is reStructuredText as docstrings are."""
-    documented = public(module)
-    if files(module) != [module]:  # a folder says what it is about
-        yield from ("```{eval-rst}", f".. automodule:: {module}", "   :no-members:", "```", "")
-    for home in files(module):
+    documented, inside = public(module), files(module)
+    level = "##"
+    if inside != [module]:  # a folder says what it is about
+        yield from (f"## {module.removeprefix('attnflow.')}/", "", "```{eval-rst}")
+        yield from (f".. automodule:: {module}", "   :no-members:", "```", "")
+        level = "###"
+    for home in inside:
         title = home.removeprefix("attnflow.").replace(".", "/") + ".py"
-        yield from (
-            f"## {title}",
-            "",
-            "```{eval-rst}",
-            f".. automodule:: {home}",
-            "   :no-members:",
-            "",
-        )
+        yield from (f"{level} {title}", "", "```{eval-rst}")
+        yield from (f".. automodule:: {home}", "   :no-members:", "")
         for name in documented:
             if name.home != home:
                 continue
@@ -177,7 +179,8 @@ def _link_chapters(app: Sphinx, document: str, source: list[str]) -> None:
     if not source[0].lstrip().startswith("{") or not app.env.doc2path(document).endswith(".ipynb"):
         return
     notebook = reads_json(source[0])
-    known = {name.path for module in modules() for name in public(module)}
+    told = [m for m in modules() if m.removeprefix("attnflow.") not in _HOUSEHOLD]
+    known = {name.path for module in told for name in public(module)}
     names = [name for name in used(notebook) if name in known]
     if names:
         links = ", ".join(f"{{py:obj}}`~{name}`" for name in names)

@@ -1,11 +1,12 @@
-r"""Balancing a matrix of scores: the plan :math:`a_i e^{f_i + s_ij + g_j} b_j` with marginals a and b.
+r"""Balancing a matrix of scores: the plan :math:`a_i e^{f_i + s_{ij} + g_j} b_j` with marginals a and b.
 
 Alternating normalisation (:cite:t:`sinkhorn1967`, :cite:t:`cuturi2013`) contracts at a rate that
 tends to one as the scores grow. Here it is only how an iteration begins. The potentials solve a
 smooth convex problem: with g eliminated so that columns are exact, minimise over f
 
-.. math:: F(f) = \sum_j b_j \log \sum_i a_i e^{f_i + s_{ij}} - \sum_i a_i f_i, \qquad
-   \nabla F = P1 - a, \qquad \nabla^2 F = \mathrm{diag}(P1) - P\,\mathrm{diag}(b)^{-1} P^\top.
+.. math:: F(f) = \sum_j b_j \log \sum_i a_i e^{f_i + s_{ij}} - \sum_i a_i f_i,
+
+.. math:: \nabla F = P1 - a, \qquad \nabla^2 F = \mathrm{diag}(P1) - P\,\mathrm{diag}(b)^{-1} P^\top.
 
 Newton's steps come from conjugate gradients, so nothing but products with P is ever formed; the
 diagonal of the Hessian as preconditioner deals with tokens that are far from all others, which
