@@ -1,7 +1,9 @@
 """Score matrices, tokens in a ball, and the Jacobian of one head entry by entry."""
 
 import numpy as np
+from hypothesis import strategies as st
 
+SEEDS = st.integers(0, 2**32 - 1)
 I1, I2, I3 = (np.eye(d) for d in (1, 2, 3))
 #: Symmetric part diag(2, 1, -3), and a part that is not symmetric.
 SKEW = np.array([[2.0, 1.0, -0.5], [-1.0, 1.0, 0.7], [0.5, -0.7, -3.0]])

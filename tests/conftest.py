@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
 import nbformat
 import pytest
+from dask_programs import Farm, Programs, running
 from lanes import (  # noqa: F401  (hooks: pytest finds them here)
     pytest_collection_modifyitems,
     pytest_xdist_make_scheduler,
@@ -166,6 +167,18 @@ def run_all(
 def project(tmp_path: Path) -> Project:
     """A miniature project in which nothing has run."""
     return make_project(tmp_path / "mini")
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    """What starts Dask programs; they end with the tests of a file."""
+    with running(tmp_path_factory.mktemp("dask")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def farm(programs: Programs) -> Farm:
+    return Farm(programs)
 
 
 class Finished:

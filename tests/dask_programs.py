@@ -26,6 +26,13 @@ import attnflow
 MARK = "ATTNFLOW_TEST_PROGRAMS"
 #: Seconds that a program may take to do what it is waited for.
 LONG = 60.0
+#: A chapter that takes its time, without work.
+SLOW = (
+    "# Slow",
+    "size: int = 1  # what is measured, in [1, 9]\nwait: float = 0.0  # seconds, in [0, 60]",
+    "import time\nfrom attnflow.claims import check\ntime.sleep(wait)\n"
+    "check('mini.ending', predicted=size, measured=size, tol=0.5)",
+)
 
 
 def until(true: Callable[[], Any], what: str, seconds: float = LONG) -> Any:
@@ -164,6 +171,10 @@ class Farm:
         self.programs = programs
         self.address, self.scheduler = programs.scheduler(**more)
         self.workers = [programs.worker(self.address, **more) for _ in range(2)]
+
+    def kernels(self) -> list[psutil.Process]:
+        """The kernels that its workers run now."""
+        return [kernel for worker in self.workers for kernel in self.programs.kernels(worker)]
 
 
 @contextmanager

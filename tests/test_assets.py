@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from refusals import said_without
 
 from attnflow import assets
 from attnflow.assets import Asset, AssetError, Member, fetching, places
@@ -476,16 +477,5 @@ def test_colours_of_the_terminal_do_not_hide_what_was_said(
     [("platformdirs", "places"), ("filelock", "fetching"), ("tqdm", "fetching")],
 )
 def test_a_missing_package_is_named_with_what_brings_it(package: str, module: str) -> None:
-    code = f"""
-import sys
-sys.modules[{package!r}] = None
-from attnflow.errors import MissingPackage
-try:
-    import attnflow.assets.{module}
-except MissingPackage as error:
-    print(error)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (
-        f"needs {package}, which is not installed: pip install 'attnflow[trained]'" in done.stdout
-    )
+    said = said_without(package, f"attnflow.assets.{module}")
+    assert f"needs {package}, which is not installed: pip install 'attnflow[trained]'" in said

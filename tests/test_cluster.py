@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import make_project, write_chapter
-from dask_programs import Farm, Program, Programs, joined, running, until
+from conftest import append, make_project, write_chapter
+from dask_programs import SLOW, Farm, Program, Programs, joined, until
 
 from attnflow import assets
 from attnflow.book import cluster
@@ -26,13 +26,6 @@ from attnflow.book.kernels import KernelDied, Stopped
 from attnflow.book.run import Job, RunError, execute, execute_all, local
 from attnflow.book.sweep import Grid, Summary, sweep
 
-CLAIM = "check('mini.ending', predicted=size, measured=size, tol=0.5)"
-#: Takes its time, without work.
-SLOW = (
-    "# Slow",
-    "size: int = 1  # what is measured, in [1, 9]\nwait: float = 1.0  # seconds, in [0, 60]",
-    f"import time\nfrom attnflow.claims import check\ntime.sleep(wait)\n{CLAIM}",
-)
 #: Reads an asset that no registry has.
 TEXT = b"a few words\n"
 READS = (
@@ -40,7 +33,8 @@ READS = (
     "size: int = 1  # what is measured, in [1, 9]",
     "from attnflow import assets\nfrom attnflow.claims import check\n"
     "text = (assets.fetch('words') / 'words.txt').read_bytes()\n"
-    f"print(text)\n{CLAIM}",
+    "print(text)\n"
+    "check('mini.ending', predicted=size, measured=size, tol=0.5)",
 )
 ASSET = f"""
 ASSETS["words"] = Asset("words", "no-such-package", "1", "pypi", "none", "a text", 1, False,
@@ -49,29 +43,18 @@ ASSETS["words"] = Asset("words", "no-such-package", "1", "pypi", "none", "a text
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    with running(tmp_path_factory.mktemp("dask")) as made:
-        with (made.package / "attnflow" / "assets" / "catalogue.py").open(
-            "a", encoding="utf-8"
-        ) as file:
-            file.write(ASSET)
-        yield made
-
-
-@pytest.fixture(scope="module")
-def farm(programs: Programs) -> Farm:
-    return Farm(programs)
+def programs(programs: Programs) -> Programs:
+    append(programs.package / "attnflow" / "assets" / "catalogue.py", ASSET)
+    return programs
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
+def project(project: Project) -> Project:
     """A miniature checkout with a slow chapter, and one that reads an asset."""
-    made = make_project(tmp_path / "mini")
-    write_chapter(made, "slow", *SLOW)
-    write_chapter(made, "reads", *READS)
-    with (made.package / "assets" / "catalogue.py").open("a", encoding="utf-8") as file:
-        file.write(ASSET)
-    return made
+    write_chapter(project, "slow", *SLOW)
+    write_chapter(project, "reads", *READS)
+    append(project.package / "assets" / "catalogue.py", ASSET)
+    return project
 
 
 @pytest.fixture
@@ -254,15 +237,11 @@ def test_a_run_that_is_given_up_ends_on_its_worker(farm: Farm, project: Project)
     with connect(farm.address, None) as runner:
         runs = execute_all(project, [Job("slow", {"wait": 60})], runner, what=CHECKS)
         with beside(lambda: list(runs)) as answer:
-            until(lambda: _at_work(farm), "a kernel")
+            until(farm.kernels, "a kernel")
             runner.stop()
             with pytest.raises(Stopped):
                 answer()
-        until(lambda: not _at_work(farm), "the kernel ends", 20)
-
-
-def _at_work(farm: Farm) -> list[Any]:
-    return [kernel for program in farm.workers for kernel in farm.programs.kernels(program)]
+        until(lambda: not farm.kernels(), "the kernel ends", 20)
 
 
 @pytest.mark.usefixtures("impatient")

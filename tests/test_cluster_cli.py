@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import make_project, write_chapter
-from dask_programs import Farm, Programs, running, until
+from conftest import write_chapter
+from dask_programs import SLOW, Farm, Programs, until
 
 from attnflow.book.chapters import Project
 
@@ -25,31 +25,18 @@ cluster.PATIENCE = 4.0
 if __name__ == "__main__":
     main()
 """
-SLOW = (
-    "# Slow",
-    "size: int = 1  # what is measured, in [1, 9]\nwait: float = 0.0  # seconds, in [0, 60]",
-    "import time\nfrom attnflow.claims import check\ntime.sleep(wait)\n"
-    "check('mini.ending', predicted=size, measured=size, tol=0.5)",
-)
 
 
 @pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
-    with running(tmp_path_factory.mktemp("dask")) as made:
-        (made.folder / "command.py").write_text(COMMAND, encoding="utf-8")
-        yield made
-
-
-@pytest.fixture(scope="module")
-def farm(programs: Programs) -> Farm:
-    return Farm(programs)
+def programs(programs: Programs) -> Programs:
+    (programs.folder / "command.py").write_text(COMMAND, encoding="utf-8")
+    return programs
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    made = make_project(tmp_path / "mini")
-    write_chapter(made, "slow", *SLOW)
-    return made
+def project(project: Project) -> Project:
+    write_chapter(project, "slow", *SLOW)
+    return project
 
 
 @contextmanager
@@ -116,7 +103,7 @@ def test_an_interruption_keeps_what_is_done_and_ends_what_is_not(
 ) -> None:
     words = ("sweep", "slow", "-p", "wait=0,60", "--scheduler", farm.address)
     with started(farm.programs, project, *words) as process:
-        until(lambda: kept(project) == 1 and _at_work(farm), "one run done, one begun")
+        until(lambda: kept(project) == 1 and farm.kernels(), "one run done, one begun")
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -124,11 +111,7 @@ def test_an_interruption_keeps_what_is_done_and_ends_what_is_not(
         "stopped; what was finished is kept: the same command goes on from there"
     )
     assert kept(project) == 1
-    until(lambda: not _at_work(farm), "the kernels end", 20)
-
-
-def _at_work(farm: Farm) -> list[object]:
-    return [kernel for program in farm.workers for kernel in farm.programs.kernels(program)]
+    until(lambda: not farm.kernels(), "the kernels end", 20)
 
 
 def test_a_killed_scheduler_is_one_sentence_on_the_terminal(

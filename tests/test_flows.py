@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from layers import ID, LAYERS, X0, K, Q, V, W
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 from scipy.optimize import brentq
@@ -17,26 +18,6 @@ from attnflow.attention import (
 from attnflow.errors import FlowStopped, Trouble
 from attnflow.geometry import rescaled_flow
 
-ID = np.eye(2)
-RNG = np.random.default_rng(7)
-Q, K = 0.5 * RNG.normal(size=(2, 2, 2))
-V = np.array([[-0.5, 1.0], [-1.0, -0.5]])
-X0 = RNG.uniform(-1, 1, size=(5, 2))
-W = np.array([0.1, 0.3, 0.2, 0.15, 0.25])
-
-LAYERS = {
-    "softmax": SoftmaxAttention(Q, K, V),
-    "l2": L2Attention(Q, K, V),
-    "unnormalised": UnnormalisedAttention(Q, K, V),
-    "sinkhorn": SinkhornAttention(Q, K, V),
-    "sinkhorn with Q = K": SinkhornAttention(Q, Q, V),
-    "causal softmax": SoftmaxAttention(Q, K, V, causal=True),
-    "causal sinkhorn": SinkhornAttention(Q, Q, V, causal=True),
-    "two heads": MultiHead([SoftmaxAttention(Q, K, V), L2Attention(K, Q, V)], [ID, 0.5 * ID]),
-    "two causal heads": MultiHead(
-        [SoftmaxAttention(Q, K, V, causal=True), L2Attention(K, Q, V, causal=True)]
-    ),
-}
 every_layer = pytest.mark.parametrize("name", LAYERS)
 
 

@@ -1,36 +1,14 @@
 """Depth in a convex hull and support functions: brute force, linear programmes, closed forms."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
+from hulls import SEEDS, depth_by_facets, rotation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 from tolerances import CONDITIONED, LINEAR_PROGRAMME, ROUNDING
 
 from attnflow.geometry import hull_depth, support
-
-SEEDS = st.integers(0, 10**6)
-
-
-def rotation(d, rng):
-    return np.linalg.qr(rng.normal(size=(d, d)))[0]
-
-
-def depth_by_facets(points):
-    """Distance to the nearest hyperplane through d points that has all points on one side."""
-    p = np.asarray(points, dtype=float)
-    d, best = p.shape[1], np.full(len(points), np.inf)
-    for chosen in combinations(range(len(p)), d):
-        edges = p[list(chosen[1:])] - p[chosen[0]]
-        normal = np.linalg.svd(edges, full_matrices=True)[2][-1]
-        if d > 1 and np.linalg.svd(edges, compute_uv=False)[-1] < 1e-9:
-            continue
-        heights = (p - p[chosen[0]]) @ normal
-        if heights.max() <= 1e-12 or heights.min() >= -1e-12:
-            best = np.minimum(best, np.abs(heights))
-    return best
 
 
 def stretch(points, i, centre):

@@ -1,11 +1,11 @@
 """Limits decided from data: closed forms, brute force, near misses, and what must be refused."""
 
-from itertools import combinations
-
 import numpy as np
 import pytest
+from hulls import SEEDS, depth_by_facets, rotation
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from layers import ID
 from scipy.linalg import expm
 from tolerances import CONDITIONED, FLOW, ROUNDING
 
@@ -21,13 +21,9 @@ from attnflow.flows import Flow
 from attnflow.geometry import dominant, leaders, limit, rescaled_flow, support
 from attnflow.geometry.limits import GAP, GROWTH, KINDS
 
-ID = np.eye(2)
-
 SHEAR = np.array([[1.0, 0.6, -0.3], [0.2, 1.0, 0.4], [0.0, -0.5, 1.0]])
 
 TRIANGLE = np.array([[1.0, 0.0], [-0.5, 0.8], [-0.4, -0.9]])
-
-SEEDS = st.integers(0, 10**6)
 
 
 def softmax(V):
@@ -40,10 +36,6 @@ IDENTITY = softmax(ID)
 SIMPLE = softmax([[2.0, 1.0], [0.0, 0.5]])  # left eigenvectors (3, 2) for 2 and (0, 1) for 1/2
 
 PARANORMAL = softmax(SHEAR @ np.diag([1.0, 1.0, 0.3]) @ np.linalg.inv(SHEAR))
-
-
-def rotation(d, rng):
-    return np.linalg.qr(rng.normal(size=(d, d)))[0]
 
 
 def groups(centres, copies, width, rng):
@@ -64,21 +56,6 @@ def at_levels(V, coordinates, rng):
     beside = np.linalg.svd(basis)[2][len(basis) :]
     free = [rng.permutation(np.linspace(-2, 2, n)) for _ in beside]
     return coordinates @ basis + np.transpose(free) @ beside
-
-
-def depth_by_facets(points):
-    """Distance to the nearest hyperplane through d points that has all points on one side."""
-    p = np.asarray(points, dtype=float)
-    d, best = p.shape[1], np.full(len(points), np.inf)
-    for chosen in combinations(range(len(p)), d):
-        edges = p[list(chosen[1:])] - p[chosen[0]]
-        normal = np.linalg.svd(edges, full_matrices=True)[2][-1]
-        if d > 1 and np.linalg.svd(edges, compute_uv=False)[-1] < 1e-9:
-            continue
-        heights = (p - p[chosen[0]]) @ normal
-        if heights.max() <= 1e-12 or heights.min() >= -1e-12:
-            best = np.minimum(best, np.abs(heights))
-    return best
 
 
 def test_a_leader_takes_all_of_a_row_up_to_the_tolerance():

@@ -2,17 +2,12 @@
 
 import numpy as np
 import pytest
+from hulls import SEEDS, rotation
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tolerances import CONDITIONED, ROUNDING
 
 from attnflow.geometry import dominant
-
-SEEDS = st.integers(0, 10**6)
-
-
-def rotation(d, rng):
-    return np.linalg.qr(rng.normal(size=(d, d)))[0]
 
 
 def projector(basis):

@@ -2,6 +2,7 @@ import builtins
 
 import numpy as np
 import pytest
+from clouds import cloud
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tolerances import DEFAULT_TOL, FAST_BRIDGE, ROUNDING
@@ -19,10 +20,6 @@ CASES = [(d, eps) for d in (1, 2) for eps in (1e-2, 0.1, 1.0, 30.0)] + [
     (3, 1.0),
     (3, 30.0),
 ]
-
-
-def cloud(n, d, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d))
 
 
 def vectors(x, seed=1):

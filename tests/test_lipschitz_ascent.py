@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+from clouds import cloud
 from tolerances import EXPONENTIAL, FIRST_DIFFERENCE, ROUNDING
 
 from attnflow import lipschitz
@@ -10,10 +11,6 @@ from attnflow.lipschitz import Head, Linearised, ascent, local_constant, worse
 
 I1, I2 = np.eye(1), np.eye(2)
 AWAY = SoftmaxAttention(-I2, I2, I2)
-
-
-def cloud(n, d, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d))
 
 
 def dense_norm(layer, x):

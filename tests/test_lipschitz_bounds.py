@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from balls import I1, I2, I3, SKEW, dense, forward, in_ball, norm, problem
+from balls import I1, I2, I3, SEEDS, SKEW, dense, forward, in_ball, norm, problem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jacobians import layer
@@ -28,9 +28,6 @@ from attnflow.lipschitz import (
     two_leaders_bound,
     upper_bound,
 )
-
-SEEDS = st.integers(0, 2**32 - 1)
-
 
 # numbers that are known
 

@@ -2,9 +2,8 @@ import math
 
 import numpy as np
 import pytest
-from balls import I1, I2, I3, SKEW, WIDE, dense, norm, problem
+from balls import I1, I2, I3, SEEDS, SKEW, WIDE, dense, norm, problem
 from hypothesis import given, settings
-from hypothesis import strategies as st
 from tolerances import EXPONENTIAL, ROUNDING
 
 from attnflow.attention import SoftmaxAttention
@@ -19,7 +18,6 @@ from attnflow.lipschitz import (
     upper_bound,
 )
 
-SEEDS = st.integers(0, 2**32 - 1)
 MASKS = pytest.mark.parametrize("causal", [False, True])
 
 

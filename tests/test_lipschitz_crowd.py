@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from balls import I1, I2, I3, SKEW, WIDE, in_ball, norm
+from balls import I1, I2, I3, SEEDS, SKEW, WIDE, in_ball, norm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tolerances import EXPONENTIAL, ROUNDING
@@ -20,8 +20,6 @@ from attnflow.lipschitz import (
     sharper_lower_bound,
     upper_bound,
 )
-
-SEEDS = st.integers(0, 2**32 - 1)
 
 
 def matrix(seed):

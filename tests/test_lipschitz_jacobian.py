@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from balls import SEEDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jacobians import change, dense, forward, layer
@@ -8,7 +9,6 @@ from tolerances import EIGHTH_ORDER, EXPONENTIAL, JACOBIAN_SINGLE
 from attnflow.attention import MultiHead, SoftmaxAttention
 from attnflow.lipschitz import Head, Linearised, jacobian, jvp, local_constant, vjp
 
-SEEDS = st.integers(0, 2**32 - 1)
 #: Coefficients of the central difference of order eight, for steps 1 to 4.
 EIGHTH = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
 

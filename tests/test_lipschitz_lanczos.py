@@ -3,6 +3,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from balls import SEEDS
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jacobians import dense, layer
@@ -11,9 +12,6 @@ from tolerances import EXPONENTIAL, JACOBIAN_SINGLE, ROUNDING, ROUNDING_OF_NORM
 from attnflow.attention import SoftmaxAttention
 from attnflow.errors import NotConverged
 from attnflow.lipschitz import Head, Linearised, local_constant
-
-SEEDS = st.integers(0, 2**32 - 1)
-
 
 # the norm
 

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from clouds import cloud, masses
 from scipy.integrate import quad
 from scipy.special import expi
 from tolerances import (
@@ -29,14 +30,6 @@ from attnflow.meanfield import (
 )
 
 I2 = np.eye(2)
-
-
-def cloud(n, d, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d))
-
-
-def masses(n, seed=0):
-    return np.random.default_rng(seed).dirichlet(np.full(n, 2.0))
 
 
 @pytest.mark.parametrize("V", [I2, np.diag([1.0, -3.0]), np.array([[0.0, 2.0], [0.5, 1.0]])])

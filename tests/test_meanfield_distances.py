@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from clouds import cloud, masses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
@@ -21,14 +22,6 @@ from attnflow.meanfield import (
     measure,
     wasserstein,
 )
-
-
-def cloud(n, d, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d))
-
-
-def masses(n, seed=0):
-    return np.random.default_rng(seed).dirichlet(np.full(n, 2.0))
 
 
 def monotone(mu, nu, p):

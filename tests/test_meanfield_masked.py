@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from clouds import cloud, masses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tolerances import (
@@ -23,14 +24,6 @@ from attnflow.meanfield import (
 )
 
 I2 = np.eye(2)
-
-
-def cloud(n, d, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d))
-
-
-def masses(n, seed=0):
-    return np.random.default_rng(seed).dirichlet(np.full(n, 2.0))
 
 
 def heads():

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from clouds import cloud, masses
 from scipy.special import ndtr
 from scipy.stats import norm
 from tolerances import (
@@ -35,14 +36,6 @@ DENSITIES = {
 }  # fmt: skip
 
 ALL_DENSITIES = pytest.mark.parametrize("name", DENSITIES)
-
-
-def cloud(n, d, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d))
-
-
-def masses(n, seed=0):
-    return np.random.default_rng(seed).dirichlet(np.full(n, 2.0))
 
 
 def test_a_measure_has_the_mean_the_covariance_and_the_radius_of_its_points():

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from clouds import cloud
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtri
@@ -17,10 +18,6 @@ from attnflow.transport import self_bridge
 
 STANDARD = Gaussian(0.0, 1.0)
 RULE = r"eps must be a (finite )?number > 0, got "
-
-
-def cloud(n, d, seed=0):
-    return np.random.default_rng(seed).normal(size=(n, d))
 
 
 # one layer

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from dask_programs import Farm, running
+from dask_programs import Farm, Programs
 
 from attnflow.book.cluster import connected
 from attnflow.sphere import phase
@@ -21,10 +20,9 @@ DIMENSIONS = (3, 6)
 
 
 @pytest.fixture(scope="module")
-def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
+def farm(programs: Programs) -> Farm:
     """Its workers use this very package, whose compiled code is kept beside it."""
-    with running(tmp_path_factory.mktemp("dask")) as programs:
-        yield Farm(programs, PYTHONPATH=str(Path(phase.__file__).parents[2]))
+    return Farm(programs, PYTHONPATH=str(Path(phase.__file__).parents[2]))
 
 
 def diagram(d: int, **more: Any) -> phase.PhaseDiagram:

@@ -7,6 +7,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,17 @@ def assert_nothing_half(project: Project) -> None:
     """No draft, no growing table, no lock."""
     names = [path.name for path in project.build.rglob("*") if path.is_file()]
     assert [n for n in names if n.startswith(".") or "growing" in n or n.endswith(".tmp")] == []
+
+
+@contextmanager
+def one_waits_for_another(project: Project) -> Iterator[tuple[Driver, Driver]]:
+    """A run that takes long, and the same run asked for by a second process meanwhile."""
+    command = ("run", "probe", "-p", "mode=sleep", "--no-html")
+    with Driver(project, *command) as first:
+        wait_until(first.executions, 60)
+        with Driver(project, *command) as second:
+            wait_until(second.works, 60)
+            yield first, second
 
 
 def test_a_kernel_killed_from_outside_costs_its_own_run_one_more_try(probes: Project) -> None:
@@ -157,15 +170,11 @@ def test_ctrl_c_ends_a_cell_that_is_busy_in_compiled_code(probes: Project) -> No
 
 
 def test_ctrl_c_ends_the_wait_for_another_process(probes: Project) -> None:
-    command = ("run", "probe", "-p", "mode=sleep", "--no-html")
-    with Driver(probes, *command) as first:
-        wait_until(first.executions, 60)
-        with Driver(probes, *command) as second:
-            wait_until(second.works, 60)
-            second.process.send_signal(signal.SIGINT)
-            wait_until(lambda: not second.left(), SOON)
-            assert second.finish(SOON) == 130
-            assert "Traceback" not in second.err
+    with one_waits_for_another(probes) as (first, second):
+        second.process.send_signal(signal.SIGINT)
+        wait_until(lambda: not second.left(), SOON)
+        assert second.finish(SOON) == 130
+        assert "Traceback" not in second.err
         assert len(first.executions()) == 1
         assert first.process.poll() is None
 
@@ -192,12 +201,8 @@ def test_the_same_sweep_twice_at_once_executes_every_run_once(probes: Project) -
 
 
 def test_a_killed_maker_does_not_block_who_waits_for_its_run(probes: Project) -> None:
-    command = ("run", "probe", "-p", "mode=sleep", "--no-html")
-    with Driver(probes, *command) as first:
-        wait_until(first.executions, 60)
-        with Driver(probes, *command) as second:
-            wait_until(second.works, 60)
-            assert len(second.executions()) == 1
-            first.process.kill()
-            wait_until(lambda: len(second.executions()) == 2, 60)
-            assert second.executions()[1][1] in second.left()
+    with one_waits_for_another(probes) as (first, second):
+        assert len(second.executions()) == 1
+        first.process.kill()
+        wait_until(lambda: len(second.executions()) == 2, 60)
+        assert second.executions()[1][1] in second.left()

@@ -3,9 +3,11 @@ import warnings
 import numpy as np
 import ot
 import pytest
-from hypothesis import assume, given, settings
+from clouds import drawn_masses
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from refusals import answer
 from scipy.optimize import linear_sum_assignment
 from tolerances import (
     CONTRACTION,
@@ -36,16 +38,9 @@ def clouds(draw, max_tokens=7, max_dimension=3):
 
 
 @st.composite
-def masses(draw, n, minimum=0):
-    w = np.array(draw(st.lists(st.integers(minimum, 5), min_size=n, max_size=n)), dtype=float)
-    assume(w.sum() > 0)
-    return w / w.sum()
-
-
-@st.composite
 def measures(draw, minimum=0):
     x = draw(clouds())
-    return x, draw(masses(len(x), minimum))
+    return x, draw(drawn_masses(len(x), minimum))
 
 
 TEMPERATURES = st.sampled_from([0.05, 0.3, 1.0, 10.0])
@@ -60,16 +55,6 @@ def separated(n, d, seed):
 
 def half_squared_distances(x):
     return ((x[:, None, :] - x[None, :, :]) ** 2).sum(-1) / 2
-
-
-def answer(compute):
-    """What `compute` returns, or None where it refuses and says that numbers are too large."""
-    try:
-        return compute()
-    except ValueError as error:
-        if "finite" in str(error) or "large" in str(error):
-            return None
-        raise
 
 
 # the bridge
@@ -367,7 +352,7 @@ def test_sinkhorn_at_low_temperature_is_the_optimal_assignment():
 def score_problems(draw, minimum=0):
     n, m = draw(st.integers(1, 6)), draw(st.integers(1, 6))
     s = draw(arrays(np.float64, (n, m), elements=COORDINATE))
-    return s, draw(masses(n, minimum)), draw(masses(m, minimum))
+    return s, draw(drawn_masses(n, minimum)), draw(drawn_masses(m, minimum))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -531,7 +516,8 @@ def test_w2_to_a_translate_is_the_length_of_the_translation(d, length):
 def test_w2_is_a_metric(d, data):
     def draw():
         n = data.draw(st.integers(1, 5))
-        return data.draw(arrays(np.float64, (n, d), elements=COORDINATE)), data.draw(masses(n))
+        x = data.draw(arrays(np.float64, (n, d), elements=COORDINATE))
+        return x, data.draw(drawn_masses(n))
 
     (x, a), (y, b), (z, c) = draw(), draw(), draw()
     there = transport.w2(x, y, a, b)
