@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from conftest import Finished
 
-from attnflow.book.files import draft, require_writable, write_text
 from attnflow.book.notebooks import write_notebook
-from attnflow.book.parameters import BookError
+from attnflow.book.parameters import BookError, require_writable
+from attnflow.files import draft, write_text
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_no_draft(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import append
 
-from attnflow.book.chapters import Project, find_project, recipe
+from attnflow.book.chapters import Project, code, find_project, recipe
 from attnflow.book.reach import needed, reach, shown_again
 
 #: A package with a folder of three files; `far` is reached by nothing else.
@@ -135,12 +135,14 @@ def test_every_folder_of_the_mathematics_does_nothing_but_show_its_names() -> No
         assert shown_again(path), f"{path.parent.name}/__init__.py does more than show names"
 
 
-def test_a_chapter_does_not_run_again_for_a_neighbour_of_what_it_uses(project: Project) -> None:
-    """The heat chapters use closed forms for Gaussians, and not their flows."""
-    source = "from attnflow.transport import w2"
-    before = reach(project.package, [source])
-    assert "attnflow.transport.wasserstein" in before
-    assert not {"attnflow.transport.bridge", "attnflow.transport.balance"} & set(before)
+@pytest.mark.parametrize(
+    "name", ["one_step", "bridge_langevin", "optimal_transport", "uniform_convergence"]
+)
+def test_the_heat_chapters_do_not_run_again_for_the_flow_of_covariances(name: str) -> None:
+    book = find_project()
+    found = reach(book.package, code(book.chapter(name).read()))
+    assert {"attnflow.gaussian.closed_forms", "attnflow.gaussian.recursions"} & set(found)
+    assert not {"attnflow.gaussian.flow", "attnflow.gaussian.system"} & set(found)
 
 
 @pytest.mark.parametrize("change", ["transport/bridge.py", "kernels/fast.py", "claims.py"])

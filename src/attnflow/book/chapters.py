@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import nbformat
 import yaml
 
-from attnflow.book.files import write_text
 from attnflow.book.myst import trimmed
 from attnflow.book.pairs import load, notebook_paths
 from attnflow.book.parameters import BookError, Parameter, parse_parameters
 from attnflow.book.reach import needed, reach
 from attnflow.claims import read_claims
+from attnflow.files import write_text
 
 #: In place of requirements.lock where only its digest is known.
 LOCK_DIGEST = "requirements.sha256"

@@ -19,11 +19,10 @@ from attnflow import __version__
 from attnflow.book import myst, pairs
 from attnflow.book.chapters import Chapter, Project, code, find_project, recipe
 from attnflow.book.compare import merge
-from attnflow.book.files import require_writable
 from attnflow.book.keep import CHECKS, NOTEBOOK, Shelf
 from attnflow.book.kernels import Runner
 from attnflow.book.notebooks import checks, write_notebook
-from attnflow.book.parameters import BookError
+from attnflow.book.parameters import BookError, require_writable
 from attnflow.book.run import Job, Run, execute_all, local
 from attnflow.book.table import FORMATS
 from attnflow.book.terminal import Progress, print_checks, print_forecast, short

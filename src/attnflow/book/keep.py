@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import nbformat
 from filelock import FileLock, Timeout
 
-from attnflow.book.files import write_text
 from attnflow.book.notebooks import checks
 from attnflow.book.parameters import BookError, DiskError
 from attnflow.claims import Check, from_json
+from attnflow.files import write_text
 
 NOTEBOOK, CHECKS = "notebook", "checks"  #: what is kept of a run
 

@@ -30,9 +30,9 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from attnflow.book.chapters import Recipe
-from attnflow.book.files import alive
 from attnflow.book.keep import CHECKS
 from attnflow.book.notebooks import SHOWN_ONLY, parametrised, tidy
+from attnflow.files import alive
 
 #: One thread per kernel: runs are parallel already, and sums keep their order.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")

@@ -11,8 +11,8 @@ from typing import Any
 import nbformat
 
 from attnflow import provenance
-from attnflow.book.files import write_text
 from attnflow.claims import MIME, Check, from_json
+from attnflow.files import write_text
 
 #: Cells with this tag draw, or say where and when a run was made. What they show is not compared,
 #: and no later cell needs what they compute.

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import nbformat
 from nbformat.v4 import new_notebook
 
-from attnflow.book.files import write_text
 from attnflow.book.myst import (
     FILTERS,
     Cell,
@@ -27,6 +26,7 @@ from attnflow.book.myst import (
     trimmed,
 )
 from attnflow.book.parameters import BookError
+from attnflow.files import write_text
 
 TEXT, NOTEBOOK, BOTH = "text", "notebook", "both"  #: what was edited
 FOLDER = "text"  #: inside book/: in one folder Sphinx wants one document of a name

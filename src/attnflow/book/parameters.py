@@ -17,6 +17,9 @@ import io
 import math
 import re
 import tokenize
+import uuid
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 TYPES: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
@@ -171,3 +174,17 @@ def _declaration(node: ast.AnnAssign, text: str) -> Parameter:
         plain = plain._replace(help=text[: found.start()], choices=options)
     assert node.value is not None
     return plain._replace(default=plain.parse(ast.literal_eval(node.value)))
+
+
+def require_writable(folder: Path) -> None:
+    """Refuse a folder in which nothing can be written, before any work is done for it."""
+    probe = folder / f".{uuid.uuid4().hex[:8]}.probe"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.write_bytes(b"x" * 4096)
+    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
+        why = getattr(error, "strerror", None) or error
+        raise BookError(f"cannot write in {folder}: {why}") from None
+    finally:
+        with suppress(OSError, ValueError):
+            probe.unlink(missing_ok=True)

@@ -20,8 +20,8 @@ import nbformat
 import yaml
 
 from attnflow.book.chapters import Project
-from attnflow.book.files import write_text
 from attnflow.book.parameters import BookError
+from attnflow.files import write_text
 
 LOG = "render.log"  #: what the renderer said
 

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from attnflow.book.chapters import Project, recipe
-from attnflow.book.files import draft
 from attnflow.book.keep import CHECKS, Shelf
 from attnflow.book.kernels import Runner
 from attnflow.book.parameters import BookError
 from attnflow.book.run import Job, Run, execute_all
 from attnflow.book.table import Row, Table, rows
+from attnflow.files import draft
 
 #: A plot of more points than this is a cloud.
 DRAWN = 2000

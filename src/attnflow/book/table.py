@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from attnflow.book.files import growing, name_file
 from attnflow.book.parameters import BookError
 from attnflow.book.run import Run
+from attnflow.files import growing, name_file
 
 Row = dict[str, Any]
 #: The columns after the parameters, and their types in Parquet.

@@ -7,14 +7,13 @@ here, and draws a smaller run of its own beside them.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from attnflow.files import draft
 from attnflow.sphere.phase import PhaseDiagram
 
 _FIGURE3 = "figure3.npz"
@@ -55,8 +54,9 @@ def figure3(path: str | Path = "") -> Figure3:
 def save_figure3(path: str | Path, diagrams: dict[int, PhaseDiagram], made: dict[str, Any]) -> None:
     """Write diagrams on one grid to `path`, whole or not at all.
 
+    >>> from tempfile import TemporaryDirectory
     >>> kept = figure3()
-    >>> with tempfile.TemporaryDirectory() as folder:
+    >>> with TemporaryDirectory() as folder:
     ...     save_figure3(f"{folder}/copy.npz", kept.diagrams, kept.made)
     ...     again = figure3(f"{folder}/copy.npz")
     >>> again.made == kept.made
@@ -78,17 +78,10 @@ def save_figure3(path: str | Path, diagrams: dict[int, PhaseDiagram], made: dict
             )
     pairs = first.realisations * first.n * (first.n - 1) / 2
     made = {**made, "realisations": first.realisations, "n": first.n, "delta": first.delta}
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-        try:
-            np.savez_compressed(
-                file, made=json.dumps(made), dimensions=list(diagrams),
-                betas=first.betas, times=first.times, steps=[p.iterations for p in diagrams.values()],
-                pairs=np.array([np.rint(p.probability * pairs) for p in diagrams.values()], np.uint32),
-                stderr=np.array([p.stderr for p in diagrams.values()], np.float32),
-            )  # fmt: skip
-            file.close()
-            Path(file.name).chmod(0o644)
-            os.replace(file.name, path)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
+    with draft(path) as name, name.open("wb") as file:
+        np.savez_compressed(
+            file, made=json.dumps(made), dimensions=list(diagrams),
+            betas=first.betas, times=first.times, steps=[p.iterations for p in diagrams.values()],
+            pairs=np.array([np.rint(p.probability * pairs) for p in diagrams.values()], np.uint32),
+            stderr=np.array([p.stderr for p in diagrams.values()], np.float32),
+        )  # fmt: skip

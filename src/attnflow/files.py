@@ -11,14 +11,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from attnflow.book.parameters import BookError
-
 
 @contextmanager
 def draft(path: Path) -> Iterator[Path]:
     """A temporary name beside `path` that becomes it if all goes well, and vanishes if not.
 
     Drafts of the same file that killed processes of this machine left behind go, too.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with draft(Path(folder) / "note.txt") as name:
+    ...         _ = name.write_text("all of it")
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['note.txt']
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     start = f".{path.name}.{platform.node()}-"
@@ -36,7 +41,13 @@ def draft(path: Path) -> Iterator[Path]:
 
 
 def name_file(error: OSError, path: Path) -> None:
-    """Add to an error of a write which file it was for; a full disk does not say."""
+    """Add to an error of a write which file it was for; a full disk does not say.
+
+    >>> error = OSError(28, "No space left on device")
+    >>> name_file(error, Path("table.csv"))
+    >>> error.filename
+    'table.csv'
+    """
     if error.errno is not None and error.filename is None:
         error.filename = str(path)
 
@@ -45,6 +56,9 @@ def growing(path: Path) -> Path:
     """A name beside `path` for a file that grows for hours, one for every process.
 
     Those that killed processes of this machine left behind are removed.
+
+    >>> growing(Path("table.csv")).name.startswith("table.growing-")
+    True
     """
     start = f"{path.stem}.growing-{platform.node()}-"
     _remove_left_behind(path.parent, start, re.escape(path.suffix))
@@ -61,7 +75,11 @@ def _remove_left_behind(folder: Path, start: str, end: str) -> None:
 
 
 def alive(pid: int) -> bool:
-    """Whether there is a process of this number."""
+    """Whether there is a process of this number.
+
+    >>> alive(os.getpid())
+    True
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -72,20 +90,13 @@ def alive(pid: int) -> bool:
 
 
 def write_text(text: str, path: Path) -> None:
-    """Write a text file so that a reader never sees half of it."""
+    """Write a text file so that a reader never sees half of it.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_text("all of it", Path(folder) / "new" / "note.txt")
+    ...     (Path(folder) / "new" / "note.txt").read_text()
+    'all of it'
+    """
     with draft(path) as name:
         name.write_text(text, encoding="utf-8")
-
-
-def require_writable(folder: Path) -> None:
-    """Refuse a folder in which nothing can be written, before any work is done for it."""
-    probe = folder / f".{uuid.uuid4().hex[:8]}.probe"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        probe.write_bytes(b"x" * 4096)
-    except (OSError, ValueError) as error:  # a name with a null byte is a ValueError
-        why = getattr(error, "strerror", None) or error
-        raise BookError(f"cannot write in {folder}: {why}") from None
-    finally:
-        with suppress(OSError, ValueError):
-            probe.unlink(missing_ok=True)
