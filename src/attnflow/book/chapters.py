@@ -92,9 +92,11 @@ class Project(NamedTuple):
         return dict(sorted(found.items(), key=lambda item: rank.get(item[0], len(rank))))
 
     def pages(self) -> list[str]:
-        """The names of all pages, in the order of the table of contents."""
+        """All pages by their place in book/, in the order of the table of contents."""
         contents = yaml.safe_load((self.root / "_toc.yml").read_text(encoding="utf-8"))
-        return [Path(file).stem for file in _files(contents)]
+        return [
+            Path(file).with_suffix("").as_posix().removeprefix("book/") for file in _files(contents)
+        ]
 
     def chapter(self, name: str) -> Chapter:
         """One chapter; a BookError that lists the others where there is none of that name."""
