@@ -19,6 +19,7 @@ from conftest import make_project, write_chapter
 from drivers import PROBE, wait_until
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.provisioning import LocalProvisioner
+from nbclient import NotebookClient
 
 from attnflow.book.chapters import Project, Recipe, recipe
 from attnflow.book.keep import CHECKS
@@ -102,7 +103,7 @@ def test_a_runner_that_was_stopped_starts_no_kernel(probe: Recipe) -> None:
     assert scratch() == []
 
 
-@pytest.mark.parametrize("moment", ["at once", "before there is a process", "in a cell"])
+@pytest.mark.parametrize("moment", ["at once", "before there is a process", "in a cell", "deaf"])
 def test_stopping_ends_a_run_whenever_it_comes(
     probe: Recipe, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,7 +125,13 @@ def test_stopping_ends_a_run_whenever_it_comes(
         except Stopped as stopped:
             ended.append(stopped)
 
-    thread = threading.Thread(target=run)
+    if moment == "deaf":
+
+        async def for_ever(*args: Any, **kwargs: Any) -> None:
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(NotebookClient, "async_execute", for_ever)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     wait_until(lambda: lines(probe) if moment == "in a cell" else kernels._live, 60)
     started = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import ctypes
 import os
 import signal
 import sys
@@ -133,6 +134,17 @@ def test_ctrl_c_while_kernels_start_leaves_nothing(probes: Project, seconds: flo
         wait_until(lambda: not driver.left(), SOON)
         assert driver.finish(SOON) == 130
         assert "Traceback" not in driver.err
+
+
+def test_ctrl_c_that_another_thread_receives_is_heard(probes: Project) -> None:
+    """The system may choose any thread that does not block the signal, and Python tells the first."""
+    with Driver(probes, "sweep", "probe", "-p", "mode=sleep", "-p", "point=1,2") as driver:
+        wait_until(driver.executions, 60)
+        pid = driver.process.pid
+        other = next(t for t in map(int, os.listdir(f"/proc/{pid}/task")) if t != pid)
+        assert ctypes.CDLL(None).tgkill(pid, other, signal.SIGINT) == 0
+        wait_until(lambda: not driver.left(), SOON)
+        assert driver.finish(SOON) == 130
 
 
 @pytest.mark.parametrize(

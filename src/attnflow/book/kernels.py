@@ -37,7 +37,8 @@ from attnflow.files import alive
 #: One thread per kernel: runs are parallel already, and sums keep their order.
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 _PREFIX = "attnflow-"
-_MOMENT = 0.02
+#: Between two looks whether all kernels are gone, and after how many whoever waits is told to leave.
+_MOMENT, _PATIENT = 0.05, 40
 #: Letters in the folder of a socket; with its name they are at most 103 on any system.
 LONGEST_SOCKET = 95
 
@@ -85,7 +86,7 @@ class Kernels:
 
     def __init__(self, slots: int) -> None:
         self._slots = slots
-        self._live: set[AsyncKernelManager] = set()
+        self._live: dict[AsyncKernelManager, _Work] = {}
         self._guard = threading.Lock()
         self._stopped = False
         _clear_scratch()
@@ -111,11 +112,16 @@ class Kernels:
                 **({"skip_cells_with_tag": SHOWN_ONLY} if what == CHECKS else {}),
             )  # fmt: skip
             failure = None
-            with self._registered(manager):
+            work = _Work()
+            with self._registered(manager, work):
                 try:
-                    _await(client.async_execute(env=_environment(recipe), cleanup_kc=True))
+                    work.done(client.async_execute(env=_environment(recipe), cleanup_kc=True))
                 except CellExecutionError as error:
                     failure = Failure(_last_cell(notebook), error.ename, error.evalue)
+                except asyncio.CancelledError:
+                    with suppress(Exception):  # its own clearing up may have been cut short
+                        manager.context.destroy(linger=0)
+                    raise Stopped from None
                 except Exception as error:  # whatever a dying kernel makes of its driver
                     if self._stopped:
                         raise Stopped from None
@@ -128,16 +134,20 @@ class Kernels:
     def stop(self) -> None:
         """Kill every kernel, and start none any more.
 
-        One that is being started has no process yet to kill: we stay until there is none.
+        One that is being started has no process yet to kill, and whoever waits for an answer of a
+        kernel need not notice its death: we stay until there is none.
         """
-        self._stopped = True
+        self._stopped, look = True, 0
         while True:
             with self._guard:
-                live = list(self._live)
+                live = dict(self._live)
             if not live:
                 return
-            for manager in live:
+            look += 1
+            for manager, work in live.items():
                 _kill(manager)
+                if look % _PATIENT == 0:
+                    work.cancel()
             time.sleep(_MOMENT)
 
     def _go_on(self, **cell: Any) -> None:
@@ -146,17 +156,45 @@ class Kernels:
             raise Stopped
 
     @contextmanager
-    def _registered(self, manager: AsyncKernelManager) -> Iterator[None]:
+    def _registered(self, manager: AsyncKernelManager, work: _Work) -> Iterator[None]:
         with self._guard:
             if self._stopped:
                 raise Stopped
-            self._live.add(manager)
+            self._live[manager] = work
         try:
             yield
         finally:
-            _kill(manager)
+            _kill(manager, wait=True)
             with self._guard:
-                self._live.discard(manager)
+                del self._live[manager]
+
+
+class _Work:
+    """What is awaited in an event loop of its own, and can be given up from another thread."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Any] | None = None
+
+    def done(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do the work, in a loop that is closed after it; also where one is running (Jupyter)."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            asyncio.run(self._noted(work))
+            return
+        with ThreadPoolExecutor(1) as aside:
+            aside.submit(asyncio.run, self._noted(work)).result()
+
+    async def _noted(self, work: Coroutine[Any, Any, Any]) -> None:
+        self._task = asyncio.current_task()
+        await work
+
+    def cancel(self) -> None:
+        """Have whatever is awaited raise CancelledError; again, if cleaning up awaits something."""
+        task = self._task
+        if task is not None and not task.done():
+            with suppress(RuntimeError):  # the loop was closed meanwhile
+                task.get_loop().call_soon_threadsafe(task.cancel)
 
 
 class _OwnPython(KernelSpecManager):
@@ -192,22 +230,13 @@ def _environment(recipe: Recipe) -> dict[str, str]:
     }
 
 
-def _await(work: Coroutine[Any, Any, Any]) -> None:
-    """Do `work` in an event loop that is closed after it, also where one is running (Jupyter)."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        asyncio.run(work)
-        return
-    with ThreadPoolExecutor(1) as aside:
-        aside.submit(asyncio.run, work).result()
-
-
-def _kill(manager: AsyncKernelManager) -> None:
+def _kill(manager: AsyncKernelManager, wait: bool = False) -> None:
     process = getattr(manager.provisioner, "process", None)
     if process is not None and process.poll() is None:
         with suppress(OSError):
             process.send_signal(getattr(signal, "SIGKILL", signal.SIGTERM))
+        if wait:
+            process.wait()
 
 
 def _last_cell(notebook: nbformat.NotebookNode) -> int:

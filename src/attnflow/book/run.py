@@ -27,6 +27,9 @@ from attnflow.claims import Check
 
 #: A run whose kernel died is tried this often in all.
 TRIES = 2
+#: Seconds between two looks for Ctrl-C: the system may give the signal to another thread than ours,
+#: one that is just starting a kernel, and that does not wake us.
+ATTENTIVE = 0.2
 
 
 class Run(NamedTuple):
@@ -203,7 +206,7 @@ def execute_all(
                 waiting[pool.submit(one, job)] = index
             if not waiting:
                 return
-            done, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            done, _ = wait(waiting, timeout=ATTENTIVE, return_when=FIRST_COMPLETED)
             for future in sorted(done, key=lambda f: waiting[f]):
                 yield waiting.pop(future), _outcome(future)
     except BaseException:
