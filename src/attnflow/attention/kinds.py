@@ -13,6 +13,7 @@ A causal layer lets token i see only tokens 1..i: it is :math:`f(x_1,\dots,x_i)_
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 
 import numpy as np
@@ -39,9 +40,9 @@ class _RowNormalised(Attention):
     def _causal_rows(self, x: Array, w: Array) -> Array:
         return softmax_rows(hide_future(self.scores(x, x) + _log(w)))
 
+    @abstractmethod
     def _as_gaussian(self, x: Array) -> fast.GaussianScores:
         """Its scores as those of a Gaussian kernel between other points."""
-        raise NotImplementedError
 
     def fast_velocity(self, x: Array, w: Array) -> Array | None:
         scores = self._as_gaussian(x)

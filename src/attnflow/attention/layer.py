@@ -8,6 +8,7 @@ a layer of one head whose W is the identity.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from typing import Any, Self
@@ -24,7 +25,7 @@ METHODS = ("auto", "dense", "fast")
 FEWEST_FAST = 4096
 
 
-class Layer:
+class Layer(ABC):
     """Heads, and a matrix for the output of each: what flows, limits and bounds ask of a layer.
 
     >>> from attnflow.attention import SoftmaxAttention
@@ -38,9 +39,9 @@ class Layer:
     heads: tuple[Attention, ...]
 
     @property
+    @abstractmethod
     def W(self) -> tuple[Array, ...]:
         """What maps the output of every head, (D, p_h) each."""
-        raise NotImplementedError
 
     @property
     def values(self) -> tuple[Array, ...]:
@@ -57,9 +58,9 @@ class Layer:
         """d, the dimension of its tokens."""
         return self.heads[0].Q.shape[1]
 
+    @abstractmethod
     def stacked(self, matrices: Sequence[Array]) -> Array:
         """What :meth:`matrix` returns of one matrix a head."""
-        raise NotImplementedError
 
     def combined(self, parts: Sequence[Array]) -> Array:
         """sum_h W_h parts_h for what every head answers, (n, p_h) each."""
@@ -67,9 +68,9 @@ class Layer:
             sent = [part @ W.T for part, W in zip(parts, self.W, strict=True)]
             return representable(np.sum(sent, axis=0), "velocities")
 
+    @abstractmethod
     def using(self, method: str, tol: float = 1e-9) -> Self:
         """The same layer by another method, "dense", "fast" or "auto", to a relative error `tol`."""
-        raise NotImplementedError
 
     def matrix(self, x: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """P, shape (n, n), or (heads, n, n) for several: how every token averages the others."""
