@@ -136,7 +136,11 @@ def test_a_bundle_holds_the_chapter_its_modules_and_the_locks_digest_and_no_more
         "book/slope.ipynb",
         "requirements.sha256",
     }
-    assert {"src/attnflow/__init__.py", "src/attnflow/rates.py", "src/attnflow/claims.py"} <= names
+    assert {
+        "src/attnflow/__init__.py",
+        "src/attnflow/rates.py",
+        "src/attnflow/claims/rows.py",
+    } <= names
     assert not any("book" in n for n in names if n.startswith("src/"))
     assert lock == hashlib.sha256((mini.root / "requirements.lock").read_bytes()).hexdigest()
 

@@ -13,6 +13,7 @@ from attnflow.claims import (
     FAILS,
     HOLDS,
     OUTSIDE,
+    UNDECIDED,
     check,
     control,
     from_json,
@@ -149,6 +150,86 @@ def test_a_control_is_sound_only_where_it_does_not_hold():
     assert holds.is_control
     assert not check("c", predicted=1.0, measured=1.0, tol=0.1).is_control
     assert "symmetry" in repr(fails)
+
+
+@pytest.mark.parametrize(
+    ("relation", "interval", "verdict"),
+    [
+        ("==", (1.2, 1.4), FAILS),
+        ("==", (0.6, 0.8), FAILS),
+        ("==", (1.05, 1.5), UNDECIDED),
+        ("==", (-9.0, 9.0), UNDECIDED),  # both ends outside, the prediction within
+        ("==", (0.95, 1.05), HOLDS),
+        ("==", (1.2, NAN), UNDECIDED),
+        ("<=", (1.2, 1.4), FAILS),
+        ("<=", (1.05, 1.4), UNDECIDED),
+        (">=", (0.6, 0.8), FAILS),
+        (">=", (0.6, 0.95), UNDECIDED),
+    ],
+)
+def test_a_control_fails_only_with_its_whole_interval(relation, interval, verdict):
+    row = control(
+        "c", removes="x", predicted=1.0, measured=sum(interval) / 2, tol=0.1,
+        relation=relation, interval=interval,
+    )  # fmt: skip
+    assert row.verdict == verdict
+    assert row.sound is (verdict == FAILS)
+
+
+def test_a_control_that_measured_nothing_is_undecided():
+    row = control("c", removes="x", predicted=1.0, measured=NAN, tol=0.1)
+    assert (row.verdict, row.sound) == (UNDECIDED, False)
+
+
+@pytest.mark.parametrize(
+    ("relation", "predicted", "tol", "measured", "slack"),
+    [
+        ("==", 1.0, 0.1, 1.05, 2.0),
+        ("==", 1.0, 0.1, 1.0, INF),
+        ("<=", 6.0, 0.0, 3.0, 2.0),
+        ("<=", 1.0, 0.5, 0.5, 3.0),
+        ("<=", 0.0, 0.1, 0.05, 2.0),
+        ("<=", 0.0, 0.0, -1.0, INF),
+        ("<=", -1.0, 0.0, -2.0, 2.0),
+        (">=", 2.0, 0.0, 6.0, 3.0),
+        (">=", -0.1, 0.0, 1.0, INF),
+        (">=", -2.0, 0.0, -1.0, 2.0),
+    ],
+)
+def test_slack_is_how_many_times_the_error_may_grow(relation, predicted, tol, measured, slack):
+    row = check("c", predicted=predicted, measured=measured, tol=tol, relation=relation)
+    assert row.slack == pytest.approx(slack)
+
+
+@given(
+    st.sampled_from(claims.RELATIONS), finite, finite, st.floats(1e-3, 1e3), st.floats(0, 10)
+)  # fmt: skip
+def test_slack_is_above_one_where_a_check_holds_and_below_where_it_fails(
+    relation, predicted, measured, tol, half
+):
+    span = (measured - half, measured + half)
+    row = check(
+        "c", predicted=predicted, measured=measured, tol=tol, relation=relation, interval=span
+    )
+    assert row.slack >= 1 - SIX_DIGITS if row.verdict == HOLDS else row.slack <= 1 + SIX_DIGITS
+    bad = control(
+        "c", removes="x", predicted=predicted, measured=measured, tol=tol, relation=relation,
+        interval=span,
+    )  # fmt: skip
+    assert (bad.distance > 1) is (bad.verdict == FAILS)
+
+
+def test_a_check_with_much_slack_is_loose_unless_its_tolerance_is_rounding():
+    wide = check("c", predicted=1.0, measured=1.001, tol=0.1)
+    assert wide.is_loose
+    assert not check("c", predicted=1.0, measured=1.001, tol=0.005).is_loose
+    assert not check("c", predicted=1.0, measured=1.0, tol=1e-10).is_loose
+    assert check("c", predicted=1.0, measured=0.01, relation="<=").is_loose
+    assert not control("c", removes="x", predicted=1.0, measured=2.0, tol=0.1).is_loose
+    said = check("c", predicted=1.0, measured=1.001, tol=0.1, loose="the bound is of another order")
+    assert said.loose == from_json(said.exact()).loose == "the bound is of another order"
+    with pytest.raises(TypeError, match="loose must be text, got 3"):
+        check("c", predicted=1.0, measured=1.0, tol=0.1, loose=3)
 
 
 def test_a_control_must_say_what_it_removes():

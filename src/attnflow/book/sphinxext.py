@@ -86,8 +86,8 @@ class Ledger(_Table):
                 "",
                 f"*{claim['source'].strip()}* Hypotheses: {claim.get('hypotheses', 'none').strip()}",
                 "",
-                "| | predicted | measured | verdict |",
-                "|---|---|---|---|",
+                "| | predicted | measured | verdict | slack or distance |",
+                "|---|---|---|---|---|",
                 *(_row(row, page) for row in (*entry.checks, *entry.controls)),
                 "::::",
                 "",
@@ -195,8 +195,17 @@ def _row(row: Check, page: str) -> str:
     verdict = "fails, as it must" if row.is_control and row.sound else shown["verdict"]
     return (
         f"| <a href='{page}#{row.anchor()}'>{label}</a> | {shown['predicted']} | "
-        f"{shown['measured']} | {verdict} |"
+        f"{shown['measured']} | {verdict} | {_sharpness(row)} |"
     )
+
+
+def _sharpness(row: Check) -> str:
+    """How far a check is from failing, and a control from holding: two digits, or a power of ten."""
+    if row.verdict == OUTSIDE:
+        return ""
+    factor = row.distance if row.is_control else row.slack
+    size = "≥ 1000" if factor >= 1000 else f"{factor:.2g}"
+    return f"{size} ×" + (f" ({row.loose})" if row.loose else "")
 
 
 def _offline(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
