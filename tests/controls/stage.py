@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from attnflow import claims
+from attnflow.claims import comparing
 from controls.cells import SECTION, Cell
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -64,11 +65,11 @@ class Stage:
         self.space: dict[str, Any] = {}
         self.rows: list[claims.Check] = []
         self.awaited: set[str] = set()  #: claims of which a check is to fail; the run then stops
-        self._compare = claims._compare
+        self._compare = comparing._compare
 
     def listen(self, patch: pytest.MonkeyPatch) -> None:
         """From here on every check is written down."""
-        patch.setattr(claims, "_compare", self._record)
+        patch.setattr(comparing, "_compare", self._record)
 
     def _record(self, *given: Any) -> claims.Check:
         row = self._compare(*given)
