@@ -23,6 +23,7 @@ from lanes import lane
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from attnflow import claims
+from attnflow.claims import comparing
 
 needs_fork = pytest.mark.skipif(not AVAILABLE, reason="processes cannot fork here")
 #: `length` is imported at the top and used in both sections; `long` is made once, in the first.
@@ -130,9 +131,9 @@ class TestSurvey:
         assert not report.trials["mini.two"].caught
 
     def test_mistakes_leave_no_trace(self, rulers: ModuleType) -> None:
-        compare, length = claims._compare, rulers.length
+        compare, length = comparing._compare, rulers.length
         tried(doubled)
-        assert claims._compare is compare
+        assert comparing._compare is compare
         assert rulers.length is length
 
     def test_a_mistake_at_home_reaches_those_who_import_from_the_package(
