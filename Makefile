@@ -12,7 +12,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book stored test lint render unit notebooks pages bench serve lab store lock clean
+.PHONY: help setup book stored test lint render unit notebooks pages bench mutants serve lab store lock clean
 
 # One suite on two workers (see tests/lanes.py), one thread each.
 test unit notebooks pages: export OMP_NUM_THREADS ?= 1
@@ -75,6 +75,12 @@ bench: $(READY)   ## ratios to peers, measured in one run, in an environment of 
 	.venv-bench/bin/python benchmarks/meanfield.py
 	.venv-bench/bin/python benchmarks/lipschitz.py
 	$(BIN)/python benchmarks/cluster.py
+
+NUMBER ?= 500
+SEED   ?= 0
+mutants: $(READY) ## how many of NUMBER random changes of the mathematics the tests notice (an hour)
+	@$(BIN)/python -c 'import cosmic_ray' 2>/dev/null || $(UV) pip install --quiet --constraint requirements.lock --editable '.[mutants]'
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONPATH=src:tests $(BIN)/python -m mutants --number $(NUMBER) --seed $(SEED)
 
 serve:     ## the built book on http://localhost:$(PORT)
 	@test -f _build/html/index.html || { echo "nothing built yet: run make book"; exit 1; }

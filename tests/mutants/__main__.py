@@ -1,0 +1,98 @@
+"""The campaign: ``python -m mutants --number 500``. Resumable; see ``make mutants``.
+
+Writes benchmarks/results/mutants.json after every mutant. Mutants that change nothing that could be
+noticed are listed in tests/mutants/equivalent.yml with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mutants import covering, trying
+from mutants.drawing import ROOT, Mutant, draw
+
+RESULTS = ROOT / "benchmarks" / "results" / "mutants.json"
+EQUIVALENT = Path(__file__).with_name("equivalent.yml")
+
+
+def main() -> None:
+    """Draw, try, count."""
+    asked = argparse.ArgumentParser(prog="make mutants", description=__doc__)
+    asked.add_argument("--number", type=int, default=500)
+    asked.add_argument("--seed", type=int, default=0)
+    asked.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    asked.add_argument("--again", action="store_true", help="try those that survived once more")
+    given = asked.parse_args()
+    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    rows: dict[str, Any] = found.get("mutants", {}) if found.get("seed") == given.seed else {}
+    cover = covering.load(given.workers)
+    trying.preload()
+    drawn = draw(given.number, given.seed)
+    keys = {mutant.key for mutant in drawn}
+    rows = {key: row for key, row in rows.items() if key in keys}
+    todo = [m for m in drawn if m.key not in rows or (given.again and _alive(rows[m.key]))]
+    with get_context("fork").Pool(given.workers) as pool:  # each forks a child a mutant
+        for key, row in pool.imap_unordered(partial(_try, cover), todo):
+            rows[key] = row
+            _save(given.seed, rows)
+            print(f"{len(rows)}/{len(drawn)} {row['verdict']} {key}: {row['after']}", flush=True)
+    print(summary(rows))
+
+
+def _try(cover: covering.Cover, mutant: Mutant) -> tuple[str, dict[str, Any]]:
+    tests = trying.plan(cover.quickest(mutant.path, mutant.line, chapters=False), cover.seconds)
+    chapters = cover.quickest(mutant.path, mutant.line, chapters=True)
+    expected = sum(cover.seconds.get(name, 0.0) for name in tests)
+    before, after = mutant.change()
+    outcome = trying.attempt(mutant, tests, chapters, expected)
+    row = {**outcome._asdict(), "before": before, "after": after, "tests": len(tests)}
+    return mutant.key, row
+
+
+def _alive(row: dict[str, Any]) -> bool:
+    return bool(row["verdict"] == trying.SURVIVED)
+
+
+def equivalents() -> dict[str, str]:
+    """The changes that nobody can notice, by "path: before -> after", with the reason."""
+    if not EQUIVALENT.exists():
+        return {}
+    return {row["change"]: row["reason"] for row in yaml.safe_load(EQUIVALENT.read_text()) or ()}
+
+
+def change(key: str, row: dict[str, Any]) -> str:
+    """How a mutant is named in equivalent.yml: lines move, changes do not."""
+    return f"{key.split(':')[0]}: {row['before']} -> {row['after']}"
+
+
+def summary(rows: dict[str, Any]) -> str:
+    """Killed, equivalent, surviving, in one line."""
+    same = equivalents()
+    alive = [key for key, row in rows.items() if _alive(row)]
+    listed = [key for key in alive if change(key, rows[key]) in same]
+    killed = len(rows) - len(alive)
+    share = killed / max(len(rows) - len(listed), 1)
+    return (
+        f"{len(rows)} mutants: {killed} killed, {len(listed)} equivalent, "
+        f"{len(alive) - len(listed)} survived: {share:.1%} of those that could be noticed"
+    )
+
+
+def _save(seed: int, rows: dict[str, Any]) -> None:
+    command = f"make mutants NUMBER={len(rows)} SEED={seed}"
+    text = json.dumps({"command": command, "seed": seed, "mutants": rows}, indent=0, sort_keys=True)
+    draft = RESULTS.with_suffix(".draft")
+    draft.write_text(text + "\n", "utf-8")
+    draft.replace(RESULTS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""The tool of mutation testing: what it changes, whom it asks, how it counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mutants.covering import Cover, mathematical_tests
+from mutants.drawing import ROOT, Mutant, modules, noticeable
+from mutants.trying import HUNG, KILLED, SURVIVED, plan
+
+CHILD = """
+import json, sys
+from mutants import drawing, trying
+
+class Changed(drawing.Mutant):
+    def source(self):
+        text = (drawing.ROOT / self.path).read_text()
+        assert text.count(OLD) == 1, text.count(OLD)
+        return text.replace(OLD, NEW)
+
+OLD, NEW, tests, chapters = json.loads(sys.argv[1])
+mutant = Changed("src/attnflow/rotation.py", "by hand", 0, 1)
+print(json.dumps(trying.attempt(mutant, tests, chapters, 1.0)))
+"""
+
+
+def attempt(old: str, new: str, tests: list[str]) -> tuple[str, str]:
+    paths = os.pathsep.join(str(ROOT / part) for part in ("src", "tests"))
+    said = subprocess.run(
+        [sys.executable, "-c", CHILD, json.dumps([old, new, tests, []])],
+        env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    verdict, by, _ = json.loads(said.stdout)
+    return verdict, by
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("Turn(self.cos, -self.sin)", "Turn(self.cos, +self.sin)", (KILLED, "unit")),
+        ("Turn(self.cos, -self.sin)", "Turn(self.cos, -1 * self.sin)", (SURVIVED, "")),
+    ],
+)
+def test_a_changed_sign_is_noticed_and_an_equal_formula_is_not(old, new, expected):
+    assert attempt(old, new, ["tests/test_rotation.py"]) == expected
+
+
+def test_trying_a_mutant_leaves_the_file_alone():
+    path = ROOT / "src" / "attnflow" / "rotation.py"
+    before = path.read_bytes()
+    attempt("Turn(self.cos, -self.sin)", "Turn(self.sin, -self.sin)", ["tests/test_rotation.py"])
+    assert path.read_bytes() == before
+
+
+def test_who_executes_a_line_is_asked_quickest_first_and_for_constants_whoever_uses_the_module():
+    lines = {"a.py": {"3": ["slow", "quick", "chapter:one"], "4": ["middle"]}}
+    cover = Cover(lines, {"slow": 9.0, "quick": 0.1, "middle": 1.0, "chapter:one": 20.0})
+    assert cover.quickest("a.py", 3, chapters=False) == ["quick", "slow"]
+    assert cover.quickest("a.py", 3, chapters=True) == ["chapter:one"]
+    assert cover.quickest("a.py", 1, chapters=False) == ["quick", "middle", "slow"]
+    assert cover.quickest("b.py", 1, chapters=False) == []
+
+
+def test_a_budget_is_kept_but_for_the_first_test():
+    seconds = {"a": 1.0, "b": 2.0, "c": 50.0}
+    assert plan(["a", "b", "c"], seconds, budget=10.0) == ["a", "b"]
+    assert plan(["c"], seconds, budget=10.0) == ["c"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "can"),
+    [
+        ("LARGE = 1e10", "LARGE = 10000000001.0", False),
+        ("a = x[0]", "a = x[ 1]", True),
+        ("tol = 1e-9", "tol = 1.000000001", True),
+        ("a + b", "a - b", True),
+    ],
+)
+def test_a_number_changed_in_its_last_digits_is_no_mutant(before, after, can):
+    assert noticeable(before, after) is can
+
+
+def test_the_mathematics_is_drawn_from_and_the_machinery_is_not():
+    found = {str(path.relative_to(ROOT / "src" / "attnflow")) for path in modules()}
+    assert {"softmax.py", "transport/balance.py", "lipschitz/bounds.py"} <= found
+    assert not {name for name in found if name.startswith(("book/", "figures/", "assets/"))}
+    assert "tests/test_softmax.py" in mathematical_tests()
+    assert "tests/test_cli.py" not in mathematical_tests()
+
+
+def test_the_stored_campaign_is_of_the_size_and_the_strength_that_are_promised():
+    from mutants.__main__ import RESULTS, change, equivalents
+
+    rows = json.loads(Path(RESULTS).read_text("utf-8"))["mutants"]
+    alive = [key for key, row in rows.items() if row["verdict"] == SURVIVED]
+    same = equivalents()
+    open_ = [key for key in alive if change(key, rows[key]) not in same]
+    assert {row["verdict"] for row in rows.values()} <= {KILLED, SURVIVED, HUNG}
+    assert len(rows) >= 500
+    assert len(open_) <= 0.1 * (len(rows) - (len(alive) - len(open_)))
+    assert Mutant("src/attnflow/softmax.py", "x", 0, 1).key == "src/attnflow/softmax.py:1 x 0"
