@@ -19,6 +19,18 @@ ROWS = {name: checks(chapter.read()) for name, chapter in CHAPTERS.items()}
 CLAIMS = PROJECT.claims()
 
 
+def boxes(text: str) -> dict[str, str]:
+    """The labelled statements of a chapter: label and kind."""
+    found = re.findall(r"^:::+\{prf:(\w+)\}[^\n]*\n:label: (\S+)$", text, flags=re.MULTILINE)
+    return {label: kind for kind, label in found if kind != "proof"}
+
+
+BOXES = {
+    name: boxes("\n".join(c.source for c in chapter.read().cells if c.cell_type == "markdown"))
+    for name, chapter in CHAPTERS.items()
+}
+
+
 @pytest.mark.parametrize("claim", list(CLAIMS))
 def test_a_claim_is_complete_and_has_a_check_and_a_control(claim: str) -> None:
     row = CLAIMS[claim]
@@ -28,6 +40,27 @@ def test_a_claim_is_complete_and_has_a_check_and_a_control(claim: str) -> None:
     mine = [r for r in ROWS[row["chapter"]] if r.id == claim]
     assert any(not r.is_control for r in mine), f"{claim} has no check"
     assert any(r.is_control for r in mine), f"{claim} has no negative control"
+
+
+@pytest.mark.parametrize("claim", list(CLAIMS))
+def test_a_claim_names_the_box_of_its_chapter_that_states_it(claim: str) -> None:
+    boxes = BOXES[CLAIMS[claim]["chapter"]]
+    named = CLAIMS[claim].get("box", "")
+    assert named in boxes, f"{claim} names {named!r}; its chapter has {', '.join(sorted(boxes))}"
+
+
+def test_every_box_with_a_statement_has_a_claim() -> None:
+    """A definition states nothing; all else that is put into a box is checked."""
+    named = {row.get("box") for row in CLAIMS.values()}
+    stated = {
+        label for boxes in BOXES.values() for label, kind in boxes.items() if kind != "definition"
+    }
+    assert stated <= named, f"no claim names {', '.join(sorted(stated - named))}"
+
+
+def test_a_check_with_much_slack_says_why() -> None:
+    loose = [repr(row) for rows in ROWS.values() for row in rows if row.is_loose and not row.loose]
+    assert not loose, "\n".join(loose)
 
 
 def test_every_check_has_a_claim_of_its_chapter() -> None:

@@ -84,7 +84,8 @@ class Ledger(_Table):
                 "",
                 claim["statement"].strip(),
                 "",
-                f"*{claim['source'].strip()}* Hypotheses: {claim.get('hypotheses', 'none').strip()}",
+                f"*{claim['source'].strip()}* Hypotheses: {claim.get('hypotheses', 'none').strip()}"
+                + (f" Stated in {{prf:ref}}`{claim['box']}`." if claim.get("box") else ""),
                 "",
                 "| | predicted | measured | verdict | slack or distance |",
                 "|---|---|---|---|---|",
