@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import http.server
 import os
+import re
 import shutil
 import threading
 from collections.abc import Iterator
@@ -90,6 +91,22 @@ def test_every_check_of_the_ledger_is_linked_to_its_cell() -> None:
     shown = {i for p in PAGES for i in parsed(p).ids if i.startswith("check-")}
     assert linked == shown
     assert linked
+
+
+@built
+@pytest.mark.parametrize("name", list(find_project().chapters()))
+def test_code_that_tests_is_folded_and_every_box_with_claims_has_its_strip(name: str) -> None:
+    text = (HTML / "book" / f"{name}.html").read_text(encoding="utf-8")
+    claims = [row for row in find_project().claims().values() if row["chapter"] == name]
+    assert text.count('class="af-strip ') == len({row["box"] for row in claims})
+    cells = re.split(r'<div class="cell ', text)[1:]
+    testing = [
+        cell for cell in cells if 'class="af-check ' in cell and "tag_teaches" not in cell[:200]
+    ]
+    assert testing
+    assert all(cell.startswith("af-tests ") or "af-tests " in cell[:120] for cell in testing)
+    assert all("<details" in cell for cell in testing)
+    assert "Show code cell" not in text
 
 
 @built

@@ -79,7 +79,7 @@ class Ledger(_Table):
             state = _CLASS[entry.verdict]
             out += [
                 f"::::{{div}} af-claim af-{state}",
-                f"**`{entry.id}`** <span class='af-kind'>{claim['kind']}</span> "
+                f"<span id='claim-{entry.id.replace('.', '-')}'></span>**`{entry.id}`** <span class='af-kind'>{claim['kind']}</span> "
                 f"<strong class='af-verdict'>{entry.verdict or 'not run'}</strong>",
                 "",
                 claim["statement"].strip(),
