@@ -145,14 +145,20 @@ class Check(NamedTuple):
     def shown(self) -> dict[str, str]:
         """What a reader sees: claim, predicted, measured, verdict.
 
+        Where no digit that is printed differs from the prediction, the size of the error is said.
+
         >>> from attnflow.claims import check
         >>> check("demo.half", predicted=0.5, measured=0.50004, tol=1e-3).shown()["measured"]
-        '0.5'
+        '0.5 (off by < 0.0001)'
         """
         claim = f"{self.id} [{self.case}]" if self.case else self.id
-        sign = {"==": "", "<=": "≤ ", ">=": "≥ "}[self.relation]
-        slack = f" ± {self.tol:g}" if self.relation == "==" else ""
+        sign, edge = {"==": ("", " ± "), "<=": ("≤ ", " + "), ">=": ("≥ ", " − ")}[self.relation]
+        allowed = f"{edge}{self.tol:g}" if self.tol > 0 else ""
+        predicted = rounded(self.predicted, self.tol)
         measured = rounded(self.measured, self.tol)
+        told = self.relation == "==" and self.interval is None and math.isfinite(self.measured)
+        if told and measured == predicted:
+            measured += f" ({_size(abs(self.measured - self.predicted))})"
         if self.interval is not None:
             low, high = (rounded(end, self.tol) for end in self.interval)
             measured += f" in [{low}, {high}]"
@@ -161,7 +167,7 @@ class Check(NamedTuple):
             verdict += f" ({'; '.join(self.missing)})"
         return {
             "claim": claim,
-            "predicted": f"{sign}{rounded(self.predicted, self.tol)}{slack}",
+            "predicted": f"{sign}{predicted}{allowed}",
             "measured": measured,
             "verdict": verdict,
         }
@@ -217,6 +223,17 @@ def _close(a: float, b: float, tol: float) -> bool:
     if not (math.isfinite(a) and math.isfinite(b)):
         return a == b or (math.isnan(a) and math.isnan(b))
     return abs(a - b) <= max(FRACTION * tol, SIXTH * max(abs(a), abs(b)))
+
+
+def _size(error: float) -> str:
+    """An error by the power of ten above it, which is the same on every processor but for luck.
+
+    >>> _size(3e-16), _size(0.0)
+    ('off by < 1e-15', 'exactly')
+    """
+    if error == 0:
+        return "exactly"
+    return f"off by < {10.0 ** (math.floor(math.log10(error)) + 1):.0g}"
 
 
 def rounded(value: float, tol: float) -> str:
