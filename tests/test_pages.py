@@ -244,3 +244,28 @@ def test_figures_follow_the_theme(visit: Any) -> None:
         page, _ = visit("attention", theme=theme)
         colours[theme] = page.locator("#fig-depth > svg").evaluate("e => getComputedStyle(e).color")
     assert colours["light"] != colours["dark"]
+
+
+@browser
+def test_the_ledger_is_filtered_by_words_and_choices(visit: Any) -> None:
+    page, complaints = visit("ledger")
+    rows = page.locator("details.af-claim")
+    everything = rows.count()
+    assert everything == len(find_project().claims())
+    page.locator("[data-filter=chapter]").select_option("one_step")
+    wanted = [r for r in find_project().claims().values() if r["chapter"] == "one_step"]
+    assert page.locator("details.af-claim:visible").count() == len(wanted)
+    page.locator("[data-filter=text]").fill("no claim says this")
+    assert page.locator("details.af-claim:visible").count() == 0
+    assert page.locator(".af-filters output").inner_text() == f"0 of {everything} claims"
+    assert not complaints
+
+
+@browser
+def test_a_link_to_a_row_opens_the_fold_that_it_is_in(visit: Any) -> None:
+    page, complaints = visit("one_step")
+    row = page.locator(".af-check").first
+    assert not row.is_visible()
+    page.evaluate("id => { location.hash = id; }", row.get_attribute("id"))
+    row.wait_for(state="visible", timeout=2000)
+    assert not complaints

@@ -22,3 +22,36 @@
   window.addEventListener("hashchange", unfold);
   window.addEventListener("load", unfold);
 })();
+
+// The ledger: one row a claim; the form hides what is not asked for, and the address remembers it.
+(function () {
+  function start() {
+    var form = document.querySelector(".af-filters");
+    if (!form) return;
+    var fields = Array.from(form.querySelectorAll("[data-filter]")), rows = Array.from(document.querySelectorAll("details.af-claim"));
+    var asked = new URLSearchParams(location.search);
+    fields.forEach(function (field) { field.value = asked.get(field.dataset.filter) || ""; });
+    function apply() {
+      var seen = 0, kept = new URLSearchParams();
+      fields.forEach(function (field) { if (field.value) kept.set(field.dataset.filter, field.value); });
+      rows.forEach(function (row) {
+        var fits = fields.every(function (field) {
+          var name = field.dataset.filter, value = field.value.toLowerCase();
+          return !value || (name === "text" ? row.dataset.text.includes(value) : row.dataset[name] === field.value);
+        });
+        row.hidden = !fits;
+        seen += fits;
+      });
+      document.querySelectorAll(".af-ledger section").forEach(function (part) {
+        part.hidden = !part.querySelector("details.af-claim:not([hidden])") && !!part.querySelector("details.af-claim");
+      });
+      form.querySelector("output").textContent = seen + " of " + rows.length + " claims";
+      var query = kept.toString();
+      try { history.replaceState(null, "", location.pathname + (query ? "?" + query : "") + location.hash); } catch (e) { /* opened as a file */ }
+    }
+    form.hidden = false;
+    form.addEventListener("input", apply);
+    apply();
+  }
+  window.addEventListener("DOMContentLoaded", start);
+})();

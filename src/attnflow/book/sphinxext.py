@@ -16,87 +16,20 @@ from importlib.metadata import files
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import yaml
 from docutils import nodes
-from docutils.statemachine import StringList
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from attnflow.book.chapters import find_project
-from attnflow.book.notebooks import checks
-from attnflow.claims import FAILS, HOLDS, OUTSIDE, Check, ledger, read_claims
+from attnflow.book.ledger_page import Ledger
+from attnflow.book.tables import Table
+from attnflow.claims import Check
 
 _MATHJAX, _PLOTLY = "tex-svg-full.js", "plotly.min.js"
-_CLASS = {HOLDS: "holds", FAILS: "fails", OUTSIDE: "outside", "": "pending"}
 
 
-class _Table(SphinxDirective):
-    """A directive that writes MyST and lets Sphinx read it, so that citations and maths work."""
-
-    def lines(self) -> list[str]:
-        raise TypeError("write the page in a subclass")
-
-    def run(self) -> list[nodes.Node]:
-        book = Path(self.env.srcdir) / "book"
-        self.env.note_dependency(str(book / "claims.yml"))
-        self.env.note_dependency(str(book / "errata.yml"))
-        for path in book.glob("*.ipynb"):
-            self.env.note_dependency(str(path))
-        holder = nodes.container(classes=["af-ledger"])
-        content = StringList(self.lines(), source=str(book / "claims.yml"))
-        self.state.nested_parse(content, 0, holder)
-        return [holder]
-
-    def claims(self) -> dict[str, dict[str, str]]:
-        return read_claims(Path(self.env.srcdir) / "book" / "claims.yml")
-
-    def rows(self) -> dict[str, tuple[Check, ...]]:
-        """Checks by chapter, from the notebooks being rendered."""
-        book = Path(self.env.srcdir) / "book"
-        return {
-            path.stem: checks(nbformat.read(path, as_version=4)) for path in book.glob("*.ipynb")
-        }
-
-
-class Ledger(_Table):
-    """Every claim, and what this build's run of its chapter says of it."""
-
-    def lines(self) -> list[str]:
-        claims, rows = self.claims(), self.rows()
-        entries = ledger([row for found in rows.values() for row in found], claims)
-        held = sum(entry.verdict == HOLDS for entry in entries)
-        controls = [row for entry in entries for row in entry.controls]
-        out = [
-            f"**{held} of {len(entries)} claims hold**, by {sum(len(e.checks) for e in entries)} "
-            f"checks; {sum(row.sound for row in controls)} of {len(controls)} negative controls "
-            "fail, as they must.",
-            "",
-        ]
-        for entry in entries:
-            claim = claims.get(entry.id, {"statement": "", "source": "", "kind": "", "chapter": ""})
-            page = f"{claim['chapter']}.html"
-            state = _CLASS[entry.verdict]
-            out += [
-                f"::::{{div}} af-claim af-{state}",
-                f"<span id='claim-{entry.id.replace('.', '-')}'></span>**`{entry.id}`** <span class='af-kind'>{claim['kind']}</span> "
-                f"<strong class='af-verdict'>{entry.verdict or 'not run'}</strong>",
-                "",
-                claim["statement"].strip(),
-                "",
-                f"*{claim['source'].strip()}* Hypotheses: {claim.get('hypotheses', 'none').strip()}"
-                + (f" Stated in {{prf:ref}}`{claim['box']}`." if claim.get("box") else ""),
-                "",
-                "| | predicted | measured | verdict | slack or distance |",
-                "|---|---|---|---|---|",
-                *(_row(row, page) for row in (*entry.checks, *entry.controls)),
-                "::::",
-                "",
-            ]
-        return out
-
-
-class Errata(_Table):
+class Errata(Table):
     """The misprints of the source documents."""
 
     def lines(self) -> list[str]:
@@ -150,7 +83,7 @@ class Command(SphinxDirective):
         return [nodes.literal_block(text, text, language="console")]
 
 
-class Measured(_Table):
+class Measured(Table):
     """A section of a result file of the benchmarks as a table: ``{measured} FILE SECTION``.
 
     The content names the columns to show, one a line; without it all are shown.
@@ -188,25 +121,6 @@ def _evidence(anchor: str, found: dict[str, tuple[Check, str]]) -> str:
         f"<a href='{chapter}.html#{anchor}'>Computed</a>: {what}, predicted {shown['predicted']}, "
         f"measured {shown['measured']}: **{shown['verdict']}**"
     )
-
-
-def _row(row: Check, page: str) -> str:
-    shown = row.shown()
-    label = f"control: {row.removes}" if row.is_control else row.case or "check"
-    verdict = "fails, as it must" if row.is_control and row.sound else shown["verdict"]
-    return (
-        f"| <a href='{page}#{row.anchor()}'>{label}</a> | {shown['predicted']} | "
-        f"{shown['measured']} | {verdict} | {_sharpness(row)} |"
-    )
-
-
-def _sharpness(row: Check) -> str:
-    """How far a check is from failing, and a control from holding: two digits, or a power of ten."""
-    if row.verdict == OUTSIDE:
-        return ""
-    factor = row.distance if row.is_control else row.slack
-    size = "≥ 1000" if factor >= 1000 else f"{factor:.2g}"
-    return f"{size} ×" + (f" ({row.loose})" if row.loose else "")
 
 
 def _offline(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:

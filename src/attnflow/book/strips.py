@@ -23,6 +23,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from attnflow.book.ledger_page import anchor
 from attnflow.book.notebooks import checks
 from attnflow.claims import HOLDS, OUTSIDE, Check, Entry, ledger, read_claims
 
@@ -159,7 +160,7 @@ def _claim(entry: Entry) -> str:
         for row in (*entry.checks, *entry.controls)
     )
     return (
-        f'<p><a href="ledger.html#claim-{escape(entry.id.replace(".", "-"))}"><code>'
+        f'<p><a href="ledger.html#{anchor(entry.id)}"><code>'
         f"{escape(entry.id)}</code></a></p>"
         '<div class="af-scroll"><table><thead><tr><th></th><th>predicted</th><th>measured</th>'
         f"<th>verdict, slack</th></tr></thead><tbody>{lines}</tbody></table></div>"
