@@ -72,3 +72,10 @@
     window.addEventListener("resize", measure);
   });
 })();
+
+// On a phone a tap enlarges a drawing.
+document.addEventListener("click", function (event) {
+  var drawing = event.target.closest("figure.af-figure svg, figure.af-figure img");
+  if (!drawing || window.innerWidth > 600 || drawing.closest(".js-plotly-plot")) return;
+  drawing.closest("figure.af-figure").classList.toggle("af-large");
+});
