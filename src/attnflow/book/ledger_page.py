@@ -159,5 +159,5 @@ def sharpness(row: Check) -> str:
     if row.verdict == OUTSIDE:
         return ""
     factor = row.distance if row.is_control else row.slack
-    size = "≥ 1000" if factor >= 1000 else f"{factor:.2g}"
+    size = "≥ 1000" if factor >= 1000 else f"{factor:.0f}" if factor >= 10 else f"{factor:.2g}"
     return f"{size} ×" + (f" ({row.loose})" if row.loose else "")

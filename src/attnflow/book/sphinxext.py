@@ -21,6 +21,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from attnflow.book.badges import erratum_anchor
 from attnflow.book.chapters import find_project
 from attnflow.book.ledger_page import Ledger
 from attnflow.book.tables import Table
@@ -44,7 +45,7 @@ class Errata(Table):
             for entry in document["entries"]:
                 out += [
                     ":::{div} af-erratum",
-                    f"**{entry['where']}** {entry['printed'].strip()}",
+                    f"<span id='{erratum_anchor(document['title'], entry)}'></span>**{entry['where']}** {entry['printed'].strip()}",
                     "",
                     f"*Read:* {entry['read'].strip()}",
                     "",

@@ -5,6 +5,7 @@
   nearest to failing. It opens to the rows, each of which leads to the code that made it.
 * A cell that ends in checks is folded under a line that says what is inside. A cell with the tag
   ``teaches`` stays open: its code is part of the lecture.
+* Beside the title of a box stands where it is from (:mod:`attnflow.book.badges`).
 * Any other folded cell says what its code does, in place of "Show code cell source".
 
 All of it is done while pages are made: notebooks, papermill and nbval see ordinary cells.
@@ -13,6 +14,7 @@ All of it is done while pages are made: notebooks, papermill and nbval see ordin
 from __future__ import annotations
 
 import ast
+import hashlib
 import re
 from html import escape
 from pathlib import Path
@@ -23,6 +25,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from attnflow.book.badges import authors, badge, corrections
 from attnflow.book.ledger_page import anchor
 from attnflow.book.notebooks import checks
 from attnflow.claims import HOLDS, OUTSIDE, Check, Entry, ledger, read_claims
@@ -51,11 +54,17 @@ class Evidence(SphinxPostTransform):
             _fold(node, own, rows)
         claims = read_claims(path.with_name("claims.yml"))
         entries = {e.id: e for e in ledger(rows.values(), claims) if e.checks or e.controls}
+        known, corrected = (
+            authors(path.with_name("references.bib")),
+            corrections(path.with_name("errata.yml")),
+        )
         for box in list(self.document.findall(_is_box)):
             named = [entries[c] for c in entries if claims.get(c, {}).get("box") == box["label"]]
             if named:
                 place = box.parent.index(box) + 1
                 box.parent.insert(place, nodes.raw("", strip(named), format="html"))
+                where = badge(named, claims, known, corrected)
+                box.children[0].append(nodes.raw("", where, format="html"))
 
 
 def _is_code(node: nodes.container) -> bool:
@@ -77,7 +86,10 @@ def _fold(node: nodes.container, tags: list[str], rows: dict[str, Check]) -> Non
     here = [rows[a] for a in re.findall(r'class="af-check[^>]* id="([^"]+)"', html) if a in rows]
     code = next((block.astext() for block in node.findall(nodes.literal_block)), "")
     lines = f"{code.count(chr(10)) + 1} lines"
-    if here and TEACHES not in tags:
+    if "parameters" in tags:
+        names = ", ".join(re.findall(r"^(\w+) *[:=]", code, flags=re.MULTILINE))
+        node["hide_mode"], node["prompt_show"] = "all", f"Parameters of this chapter: {names}"
+    elif here and TEACHES not in tags:
         node["hide_mode"] = "all"
         node["classes"].append("af-tests")
         node["prompt_show"] = f"{_counted(here)}: {_claims(here)} ({lines} of code)"
@@ -172,14 +184,28 @@ def _label(row: Check) -> str:
 
 
 def _times(factor: float) -> str:
-    """A factor in two digits.
+    """A factor in two digits or so.
 
-    >>> _times(2.345), _times(12345.0), _times(float("inf"))
-    ('2.3×', '> 1000×', '> 1000×')
+    >>> _times(2.345), _times(126.3), _times(float("inf"))
+    ('2.3×', '126×', '> 1000×')
     """
-    return "> 1000×" if factor > 1000 else f"{factor:.2g}×"
+    return "> 1000×" if factor > 1000 else f"{factor:.0f}×" if factor >= 10 else f"{factor:.2g}×"
+
+
+def _outdated(app: Sphinx, env: Any, added: Any, changed: Any, removed: Any) -> list[str]:
+    """Chapters are written again when what is said beside their boxes may have changed."""
+    book = Path(app.srcdir) / "book"
+    sources = [book / "claims.yml", book / "errata.yml", book / "references.bib"]
+    digest = hashlib.sha256()
+    for path in [*sources, *sorted(Path(__file__).parent.glob("*.py"))]:
+        digest.update(path.read_bytes() if path.is_file() else b"")
+    known, env.attnflow_evidence = getattr(env, "attnflow_evidence", ""), digest.hexdigest()
+    if known == env.attnflow_evidence:
+        return []
+    return [name for name in env.found_docs if Path(env.doc2path(name)).suffix == ".ipynb"]
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_post_transform(Evidence)
+    app.connect("env-get-outdated", _outdated)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
