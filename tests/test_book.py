@@ -11,22 +11,20 @@ import yaml
 
 from attnflow.book.chapters import find_project
 from attnflow.book.notebooks import checks
+from attnflow.book.statements import boxes
 from attnflow.claims import KINDS
 
 PROJECT = find_project()
 CHAPTERS = PROJECT.chapters()
 ROWS = {name: checks(chapter.read()) for name, chapter in CHAPTERS.items()}
 CLAIMS = PROJECT.claims()
-
-
-def boxes(text: str) -> dict[str, str]:
-    """The labelled statements of a chapter: label and kind."""
-    found = re.findall(r"^:::+\{prf:(\w+)\}[^\n]*\n:label: (\S+)$", text, flags=re.MULTILINE)
-    return {label: kind for kind, label in found if kind != "proof"}
-
-
 BOXES = {
-    name: boxes("\n".join(c.source for c in chapter.read().cells if c.cell_type == "markdown"))
+    name: {
+        label: kind
+        for cell in chapter.read().cells
+        if cell.cell_type == "markdown"
+        for kind, _, label in boxes(cell.source)
+    }
     for name, chapter in CHAPTERS.items()
 }
 
