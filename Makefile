@@ -82,9 +82,8 @@ mutants: $(READY) ## how many of NUMBER random changes of the mathematics the te
 	@$(BIN)/python -c 'import cosmic_ray' 2>/dev/null || $(UV) pip install --quiet --constraint requirements.lock --editable '.[mutants]'
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONPATH=src:tests $(BIN)/python -m mutants --number $(NUMBER) --seed $(SEED)
 
-serve:     ## the built book on http://localhost:$(PORT)
-	@test -f _build/html/index.html || { echo "nothing built yet: run make book"; exit 1; }
-	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html $(PORT)
+serve: $(READY)   ## the built book on http://localhost:$(PORT), with reruns from its pages
+	$(BIN)/attnflow serve --port $(PORT)
 
 lab: $(READY)     ## JupyterLab on the chapters; what is saved there is saved as text, too
 	@test -x $(BIN)/jupyter-lab || $(UV) pip install --quiet --constraint requirements.lock --editable '.[lab]'

@@ -1,4 +1,4 @@
-"""The command line: ``attnflow list | run | sweep | pair | store | claims | book | assets``.
+"""The command line: ``attnflow list | run | sweep | pair | store | claims | book | serve | assets``.
 
 Exit codes: 0 all is well; 1 a check fails, a chapter stopped, the disk did not take a file or the
 cluster is gone; 2 the call itself was wrong; 130 it was interrupted.
@@ -274,6 +274,18 @@ def book(
     if errors:
         click.echo("the pages of stopped chapters show their committed outputs", err=True)
     sys.exit(1 if errors or unsound else 0)
+
+
+@cli.command()
+@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+def serve(port: int) -> None:
+    """The built book on this machine, with a form in every chapter to run it again.
+
+    Only this machine can reach it. Ctrl-C ends it and what it runs.
+    """
+    from attnflow.book.serve.server import serve_book
+
+    serve_book(find_project(), port, click.echo)
 
 
 @cli.command()

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -84,8 +84,9 @@ class Runner(Protocol):
 class Kernels:
     """Kernels of this Python on this machine."""
 
-    def __init__(self, slots: int) -> None:
-        self._slots = slots
+    def __init__(self, slots: int, watch: Callable[[int], None] = lambda cell: None) -> None:
+        """So many at once; `watch` hears the number of every code cell that begins."""
+        self._slots, self._watch = slots, watch
         self._live: dict[AsyncKernelManager, _Work] = {}
         self._guard = threading.Lock()
         self._stopped = False
@@ -154,6 +155,7 @@ class Kernels:
         """Before every cell: none begins once we are stopped."""
         if self._stopped:
             raise Stopped
+        self._watch(int(cell.get("cell_index", 0)))
 
     @contextmanager
     def _registered(self, manager: AsyncKernelManager, work: _Work) -> Iterator[None]:

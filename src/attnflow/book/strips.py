@@ -26,6 +26,7 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from attnflow.book.badges import authors, badge, corrections
+from attnflow.book.forms import form
 from attnflow.book.ledger_page import anchor
 from attnflow.book.notebooks import checks
 from attnflow.claims import HOLDS, OUTSIDE, Check, Entry, ledger, read_claims
@@ -51,7 +52,7 @@ class Evidence(SphinxPostTransform):
         cells = [n for n in self.document.findall(nodes.container) if _is_code(n)]
         shown = [(n, t) for n, t in zip(cells, _shown(tags), strict=False)]
         for node, own in shown:
-            _fold(node, own, rows)
+            _fold(node, own, rows, path.stem)
         claims = read_claims(path.with_name("claims.yml"))
         entries = {e.id: e for e in ledger(rows.values(), claims) if e.checks or e.controls}
         known, corrected = (
@@ -80,7 +81,7 @@ def _is_box(node: nodes.Node) -> bool:
     return isinstance(node, nodes.Element) and "realtype" in node and bool(node.get("label"))
 
 
-def _fold(node: nodes.container, tags: list[str], rows: dict[str, Check]) -> None:
+def _fold(node: nodes.container, tags: list[str], rows: dict[str, Check], chapter: str) -> None:
     """Say what is inside of a cell that is folded, and fold it if it tests."""
     html = "".join(raw.astext() for raw in node.findall(nodes.raw))
     here = [rows[a] for a in re.findall(r'class="af-check[^>]* id="([^"]+)"', html) if a in rows]
@@ -89,6 +90,8 @@ def _fold(node: nodes.container, tags: list[str], rows: dict[str, Check]) -> Non
     if "parameters" in tags:
         names = ", ".join(re.findall(r"^(\w+) *[:=]", code, flags=re.MULTILINE))
         node["hide_mode"], node["prompt_show"] = "all", f"Parameters of this chapter: {names}"
+        place = node.parent.index(node) + 1
+        node.parent.insert(place, nodes.raw("", form(chapter, code), format="html"))
     elif here and TEACHES not in tags:
         node["hide_mode"] = "all"
         node["classes"].append("af-tests")
