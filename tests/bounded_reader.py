@@ -83,7 +83,7 @@ def _burn(path: str) -> None:
 
 def _hold(path: str) -> None:
     """Take more memory than a file may."""
-    assert len(bytearray(2 * MEGABYTES * 10**6)) > len(path)
+    assert len(bytearray(5 * MEGABYTES // 4 * 10**6)) > len(path)
 
 
 ASKED: dict[str, Callable[[str], None]] = {

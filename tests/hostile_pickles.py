@@ -56,6 +56,8 @@ PICKLES: dict[str, tuple[bytes | Callable[[], bytes], str]] = {
     "a number as text": (START + b"I" + b"9" * 4000 + b"\n" + STOP, "instruction INT"),
     "a frame of 2^62": (b"\x80\x04\x95" + struct.pack("<Q", 2**62) + STOP, "must build one thing, got 0"),
     "400000 axes": (lambda: one(tensor(shape=b"(" + b"K\x01" * 400_000 + b"t")), SHAPE + "a tuple of 400000"),
+    "200000 large axes": (lambda: one(tensor(shape=b"(" + tiny.integer(2**31 - 1) * 200_000 + b"t")), SHAPE + "a tuple of 200000"),
+    "400000 large axes": (lambda: one(tensor(shape=b"(" + tiny.integer(2**31 - 1) * 400_000 + b"t")), "data.pkl of at most 1048576 bytes"),
     "axes of 200 bytes": (one(tensor(shape=b"(" + long(2**1500) * 60 + b"t")), SHAPE + "a tuple of 60"),
     "an axis of 200 bytes": (one(tensor(shape=long(2**1500) + b"\x85")), SHAPE + "a tuple of 1"),
     "negative axes": (one(tensor(shape=long(-6) + b"\x85")), SHAPE),
