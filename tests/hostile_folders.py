@@ -197,6 +197,11 @@ def replaced(times: int) -> dict[str, Any]:
     return {"type": "Sequence", "normalizers": [rule] * times}
 
 
+def special(content: str, number: int) -> dict[str, Any]:
+    sides = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized", "special"), False)
+    return {"id": number, "content": content} | sides
+
+
 UNREADABLE = "has a tokenizer that cannot be read: "
 PIECES = b"[UNK]\n[CLS]\n[SEP]\n##a\na"
 
@@ -205,6 +210,9 @@ TOKENIZERS = {
     "a pattern that is none": Case(tokenizer(pre_tokenizer=split("(")), UNREADABLE),
     "laughs": Case(tokenizer(normalizer=replaced(10)), "make a text 10000000000 times longer: refused"),
     "laughs in sequences": Case(tokenizer(normalizer={"type": "Sequence", "normalizers": [replaced(2), replaced(2)]}), "10000 times longer"),
+    "many long tokens to look for": Case(lambda path: tokenizer(added_tokens=[special(f"{i:x}" * 300, i + 2) for i in range(3000)])(path), "at most 65536 characters in its added tokens"),
+    "many tokens to look for": Case(lambda path: tokenizer(added_tokens=[special(f"{i:x}", i + 2) for i in range(25_000)])(path), "at most 65536 characters in its added tokens"),
+    "a token of nothing": Case(tokenizer(added_tokens=[None]), UNREADABLE),
     "nothing": Case(changed("bert", _write("tokenizer.json", b"{}")), UNREADABLE),
     "no object": Case(changed("bert", _write("tokenizer.json", b"[]")), "must hold a JSON object"),
     "deep": Case(changed("bert", _write("tokenizer.json", DEEP)), UNREADABLE + "too deep"),
@@ -273,6 +281,7 @@ DESCRIBED = {
     "no types": Case(described(**{TYPES: None}), "list of int in tokenizer.ggml.token_type"),
     "too few types": Case(described(**{TYPES: (LIST, listed(4, [u32(1)]))}), "a type for every word"),
     "types that are texts": Case(described(**{TYPES: texts("1", "1", "1")}), "list of int in tokenizer.ggml.token_type"),
+    "2^18 words to look for": Case(lambda path: described(**{WORDS: texts("a", "b", "ab", *map(str, range(2**18 - 3))), TYPES: (LIST, listed(4, [u32(3)] * 2**18))})(path), "in its added tokens"),
     "another tokenizer": Case(described(tokenizer__ggml__model=texts(*"abc" * 1000)), "must be gpt2 with the rule smollm, got a list of 3000"),
     "angles of its own": Case(described(llama__rope__scaling__type=(TEXT, text("linear"))), "must not be rescaled"),
 }  # fmt: skip

@@ -9,7 +9,7 @@ some of them in ways that Python does not count as an error.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ CONTROL = 3  #: GGUF's type of a token that stands for no text
 UNREADABLE = "has a tokenizer that cannot be read"
 WORDS = 2**18  #: of a vocabulary; the largest have as many
 LONGEST = 2**12  #: characters of a word
+ADDED = 2**16  #: characters of all tokens that are found before a text is split
 GROWTH = 64  #: how many times longer a text may become before it is split
 
 
@@ -83,6 +84,7 @@ def from_metadata(metadata: Mapping[str, Any], path: Path) -> Encode:
         digits = pre_tokenizers.Digits(individual_digits=True)
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, tokenizer.pre_tokenizer])
         special = [w for w, kind in zip(words, types, strict=True) if kind == CONTROL]
+        _few(special)
         tokenizer.add_special_tokens([AddedToken(w, normalized=False) for w in special])
         return _whole(tokenizer, path)
 
@@ -112,6 +114,9 @@ def _pairs(merges: list[str]) -> list[tuple[str, str]]:
 
 def _bounded(tokenizer: Mapping[str, Any]) -> None:
     """Refuse rules that replace what others have written, and so let a text grow without bound."""
+    added = tokenizer.get("added_tokens")
+    if isinstance(added, list):
+        _few(token["content"] for token in added)
     growth = 1.0
     for rule in _rules(tokenizer.get("normalizer")):
         if rule.get("type") == "Replace":
@@ -122,6 +127,15 @@ def _bounded(tokenizer: Mapping[str, Any]) -> None:
     if growth > GROWTH:
         raise CheckpointError(
             f"has a tokenizer whose replacements make a text {growth:.0f} times longer: refused"
+        )
+
+
+def _few(added: Iterable[str]) -> None:
+    """Refuse tokens that are found before a text is split where the search for them is large."""
+    characters = sum(len(token) + 1 for token in added)
+    if characters > ADDED:
+        raise CheckpointError(
+            f"must have at most {ADDED} characters in its added tokens, got {characters}"
         )
 
 
