@@ -144,7 +144,7 @@ def _hostile(marker: Path) -> dict[str, tuple[bytes, str]]:
         "eval": (b"\x80\x02" + nested + b".", "builtins.eval"),
         "eval as a tensor": (tiny.state({"a": nested}), "builtins.eval"),
         "by position": (b"\x80\x04" + tiny.text("os") + tiny.text("system") + b"\x93.", "os.system"),
-        "instance": (b"\x80\x02(" + tiny.text(touch) + b"ibuiltins\nexec\n.", "builtins.exec"),
+        "instance": (b"\x80\x02(" + tiny.text(touch) + b"ibuiltins\nexec\n.", "instruction INST"),
         "loader": (b"\x80\x02" + tiny.call("torch", "load", tiny.text("x")) + b".", "torch.load"),
         "attribute": (b"\x80\x02" + tiny.call("torch._utils", "_rebuild_tensor_v2.__globals__") + b".",
                       "__globals__"),
@@ -157,7 +157,7 @@ def test_a_hostile_pickle_is_refused_and_not_run(form: str, attack: str, tmp_pat
     marker = tmp_path / "marker"
     pickled, named = _hostile(marker)[attack]
     path = WRITERS[form](tmp_path / "model.bin", pickled, {"0": RAW})
-    with pytest.raises(CheckpointError, match=r"model\.bin asks to call .*refused") as caught:
+    with pytest.raises(CheckpointError, match=r"model\.bin (asks|has) .*refused") as caught:
         open_weights(path)
     assert named in str(caught.value)
     assert not marker.exists()
@@ -177,8 +177,8 @@ def test_a_hostile_first_pickle_of_a_legacy_file_is_refused(tmp_path: Path) -> N
 
 def test_what_a_file_writes_into_allowed_functions_is_lost(tmp_path: Path) -> None:
     function = b"ctorch._utils\n_rebuild_parameter\n"
-    poisoned = b"\x80\x02" + function + b"N}" + tiny.text("__defaults__") + b"(I1\ntsb\x86b."
-    with pytest.raises(CheckpointError):
+    poisoned = b"\x80\x02" + function + b"N}" + tiny.text("__defaults__") + b"(K\x01ts\x86b."
+    with pytest.raises(CheckpointError, match="must hold a dictionary of tensors, got a function"):
         open_weights(tiny.write_zip(tmp_path / "a.bin", poisoned, {}))
     weights = open_weights(DATA / "state_zip.bin")
     assert weights["parameter"].shape == (4, 6)
@@ -192,7 +192,7 @@ def test_what_a_file_writes_into_allowed_functions_is_lost(tmp_path: Path) -> No
         (tiny.tensor("0", (2, 3), strides=(4, 1)), "in a storage of 6"),
         (tiny.tensor("0", (2, 3), strides=(-3, 1)), "strides"),
         (tiny.tensor("0", (1000, 1000), length=6, strides=(0, 0)), "in a storage of 6"),
-        (tiny.tensor("0", (2, 3), offset=-1), "offset -1"),
+        (tiny.tensor("0", (2, 3), offset=-1), "offset a whole number >= 0, got -1"),
         (tiny.tensor("0", (2, 3), strides=(3,)), "strides"),
         (tiny.text("no tensor"), "dictionary of tensors"),
     ],
@@ -228,20 +228,23 @@ def _gguf(*, version: int = 3, tensors: int = 0, facts: int = 0, rest: bytes = b
     [
         (b"", "is empty"),
         (b"hello, I am a poem", "is no checkpoint"),
-        (save({"x": VALUES})[:-1], "bytes, but a tensor in"),
-        (struct.pack("<Q", 2**60) + b"{}", "bytes, but a tensor in"),
+        (save({"x": VALUES})[:-1], "file not fully covered"),
+        (struct.pack("<Q", 2**60) + b"{}", "a header of at most 4194304 bytes"),
         (struct.pack("<Q", 9) + b"{nonsense", "truncated or corrupt"),
-        (_entry(data_offsets=[0, 28]), "bytes, but a tensor in"),
-        (_entry(data_offsets=[8, 4]), "bytes, but a tensor in"),
-        (_entry(shape=[2, 4]), "24 bytes for float32"),
-        (_entry(shape=[-2, -3]), "24 bytes for float32"),
-        (_entry(dtype="F8_E4M3"), "of a kind unknown here, F8_E4M3"),
+        (_entry(data_offsets=[0, 28]), "invalid shape, data type, or offset"),
+        (_entry(data_offsets=[8, 4]), "invalid offset"),
+        (_entry(shape=[2, 4]), "invalid shape, data type, or offset"),
+        (_entry(shape=[-2, -3]), r"whole numbers >= 0, got \[-2, -3\]"),
+        (_entry(dtype="F8_E4M3"), "of a kind unknown here, 'F8_E4M3'"),
         (_gguf(version=1), "version 2 or 3, got 1"),
-        (_gguf(facts=1), "truncated or corrupt"),
+        (_gguf(facts=1), "has 24 bytes, but a number of 8"),
         (_gguf(facts=1, rest=struct.pack("<Q", 2**50)), "but a text of"),
         (_gguf(facts=1, rest=struct.pack("<QcIIQ", 1, b"a", 9, 4, 2**50)), "a list of"),
         (_gguf(facts=1, rest=struct.pack("<QcIIQ", 1, b"a", 9, 9, 1)), "a list of"),
-        (_gguf(tensors=1, rest=struct.pack("<QcIQIQ", 1, b"a", 1, 4, 0, 2**40)), "but a tensor in"),
+        (
+            _gguf(tensors=1, rest=struct.pack("<QcIQIQ", 1, b"a", 1, 4, 0, 2**40)),
+            "one after another",
+        ),
         (_gguf(tensors=1, rest=struct.pack("<QcIQIQ", 1, b"a", 1, 5, 3, 0)), "in blocks of 32"),
         (_gguf(tensors=1, rest=struct.pack("<QcIQIQ", 1, b"a", 1, 4, 999, 0)), "corrupt"),
         (b"\x80\x02K\x01.", "none that PyTorch wrote"),

@@ -203,7 +203,7 @@ def test_metadata_that_change_the_arithmetic_are_refused(
         described(LLAMA | changes)
 
 
-@pytest.mark.parametrize("package", ["gguf", "tokenizers", "platformdirs"])
+@pytest.mark.parametrize("package", ["gguf", "safetensors", "tokenizers", "platformdirs"])
 def test_a_missing_package_is_named_with_what_brings_it(package: str) -> None:
     said = said_without(package, "attnflow.trained")
     assert f"needs {package}, which is not installed: pip install 'attnflow[trained]'" in said

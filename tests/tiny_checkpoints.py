@@ -110,6 +110,67 @@ def write(
     return path
 
 
+# --- GGUF ----------------------------------------------------------------------------------------
+
+
+def _text(value: str) -> bytes:
+    return struct.pack("<Q", len(value.encode())) + value.encode()
+
+
+def _listed(kind: int, values: list[bytes]) -> tuple[int, bytes]:
+    return 9, struct.pack("<IQ", kind, len(values)) + b"".join(values)
+
+
+def _whole(value: int) -> tuple[int, bytes]:
+    return 4, struct.pack("<I", value)
+
+
+#: What a GGUF file says of a small Llama: a code of the kind of value, and the value.
+LLAMA_FACTS: dict[str, tuple[int, bytes] | None] = {
+    "general.architecture": (8, _text("llama")),
+    "llama.block_count": _whole(1),
+    "llama.embedding_length": _whole(8),
+    "llama.attention.head_count": _whole(2),
+    "llama.feed_forward_length": _whole(12),
+    "llama.context_length": _whole(16),
+    "llama.vocab_size": _whole(50),
+    "tokenizer.ggml.model": (8, _text("gpt2")),
+    "tokenizer.ggml.pre": (8, _text("smollm")),
+    "tokenizer.ggml.tokens": _listed(8, [_text(word) for word in ("a", "b", "ab")]),
+    "tokenizer.ggml.merges": _listed(8, [_text("a b")]),
+    "tokenizer.ggml.token_type": _listed(5, [struct.pack("<i", 1)] * 3),
+}
+
+
+def llama() -> Tensors:
+    """The tensors of that Llama."""
+    d, inner, at = 8, 12, "blk.0."
+    shapes = {
+        "token_embd.weight": (50, d), f"{at}attn_q.weight": (d, d), f"{at}attn_k.weight": (d, d),
+        f"{at}attn_v.weight": (d, d), f"{at}attn_output.weight": (d, d), f"{at}attn_norm.weight": (d,),
+        f"{at}ffn_gate.weight": (inner, d), f"{at}ffn_up.weight": (inner, d),
+        f"{at}ffn_down.weight": (d, inner), f"{at}ffn_norm.weight": (d,), "output_norm.weight": (d,),
+    }  # fmt: skip
+    rng = np.random.default_rng(3)
+    return {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+
+
+def write_gguf(path: Path, facts: list[bytes] | None = None) -> Path:
+    """A GGUF file of that Llama, byte by byte; `facts` are its metadata, each with its key."""
+    if facts is None:
+        known = [(key, value) for key, value in LLAMA_FACTS.items() if value is not None]
+        facts = [_text(key) + struct.pack("<I", kind) + raw for key, (kind, raw) in known]
+    entries, numbers = b"", b""
+    for name, value in llama().items():
+        shape = value.shape[::-1]
+        entries += _text(name) + struct.pack(f"<I{len(shape)}Q", len(shape), *shape)
+        entries += struct.pack("<IQ", 0, len(numbers))
+        numbers += value.tobytes() + bytes(-value.nbytes % 32)
+    start = b"GGUF" + struct.pack("<IQQ", 3, len(llama()), len(facts)) + b"".join(facts) + entries
+    path.write_bytes(start + bytes(-len(start) % 32) + numbers)
+    return path
+
+
 # --- PyTorch's files, opcode by opcode -----------------------------------------------------------
 
 

@@ -12,8 +12,10 @@
     what all architectures have in common
 ``neural``
     the functions between the matrices
-``checkpoints``, ``unpickle``
-    the file formats, which all become ``weights``
+``checkpoints``
+    a file or a directory, told by its first bytes
+``safe``, ``ggml``, ``pytorch``
+    the file formats, which all become ``weights``; ``unpickle`` and ``jsons`` read what others wrote
 ``tokens``
     from text to numbers
 """

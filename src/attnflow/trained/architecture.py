@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from attnflow.trained.weights import CheckpointError, Weights
+from attnflow.trained.weights import CheckpointError, Weights, describe
 
 Floats = NDArray[np.floating[Any]]
 
@@ -87,7 +87,7 @@ class Reader:
         ends = [name for name in weights if name == anchor or name.endswith("." + anchor)]
         if len(ends) != 1:
             raise CheckpointError(
-                f"{weights.path.name} must hold one {anchor}, got {ends or 'none'}"
+                f"{weights.path.name} must hold one {anchor}, got {len(ends) or 'none'}"
             )
         return cls(weights, dtype, ends[0].removesuffix(anchor))
 
@@ -140,7 +140,7 @@ def whole(config: Mapping[str, Any], key: str) -> int:
     """
     value = config.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise CheckpointError(f"{key} must be a whole number >= 1, got {value!r}")
+        raise CheckpointError(f"{key} must be a whole number >= 1, got {describe(value)}")
     return value
 
 
@@ -151,8 +151,8 @@ def number(config: Mapping[str, Any], key: str, default: float) -> float:
     1e-12
     """
     value = config.get(key, default)
-    if not isinstance(value, int | float) or not 0 < value < np.inf:
-        raise CheckpointError(f"{key} must be a number > 0, got {value!r}")
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < np.inf:
+        raise CheckpointError(f"{key} must be a number > 0, got {describe(value)}")
     return float(value)
 
 
@@ -164,7 +164,8 @@ def activation(config: Mapping[str, Any], key: str, default: str) -> str:
     """
     value = config.get(key, default)
     if value not in ACTIVATIONS:
-        raise CheckpointError(f"{key} must be one of {', '.join(ACTIVATIONS)}, got {value!r}")
+        known = ", ".join(ACTIVATIONS)
+        raise CheckpointError(f"{key} must be one of {known}, got {describe(value)}")
     return str(value)
 
 
@@ -173,8 +174,9 @@ def must(config: Mapping[str, Any], key: str, value: Any) -> None:
 
     >>> must({"is_decoder": False}, "is_decoder", False)
     """
-    if config.get(key, value) != value:
-        raise CheckpointError(f"{key} must be {value!r}, got {config[key]!r}")
+    found = config.get(key, value)
+    if found != value or isinstance(found, bool) != isinstance(value, bool):
+        raise CheckpointError(f"{key} must be {value!r}, got {describe(found)}")
 
 
 def head_size(width: int, heads: int) -> int:

@@ -42,7 +42,8 @@ def from_metadata(metadata: Mapping[str, Any]) -> Architecture:
     must(facts, "rope.dimension_count", size)
     must(facts, "attention.key_length", size)
     must(facts, "expert_count", 0)
-    words = {"vocab_size": len(facts.get("tokenizer.ggml.tokens", ()))}
+    words = facts.get("tokenizer.ggml.tokens")
+    counted = {"vocab_size": len(words) if isinstance(words, list) else 0}
     return Architecture(
         "llama",
         depth=whole(facts, "block_count"),
@@ -52,7 +53,7 @@ def from_metadata(metadata: Mapping[str, Any]) -> Architecture:
         size=size,
         inner=whole(facts, "feed_forward_length"),
         positions=whole(facts, "context_length"),
-        vocabulary=whole(words | facts, "vocab_size"),
+        vocabulary=whole(counted | facts, "vocab_size"),
         embedding=width,
         activation="silu",
         eps=number(facts, "attention.layer_norm_rms_epsilon", 1e-5),

@@ -1,8 +1,10 @@
-"""A trained model, found by its name or by its place."""
+"""A trained model, found by its name or by its place.
+
+What a file says of its sizes is compared with the tensors it has before anything is made of it.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,14 +13,17 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from attnflow import assets
-from attnflow.trained import tokens
+from attnflow.trained import jsons, tokens
 from attnflow.trained.architecture import Architecture, Layout
 from attnflow.trained.checkpoints import open_weights
 from attnflow.trained.kinds import CONFIGURED, DESCRIBED
 from attnflow.trained.model import Model
-from attnflow.trained.weights import CheckpointError
+from attnflow.trained.weights import CheckpointError, blame, describe
 
 NAMES = ("minilm", "albert", "smollm2", "iglm")
+CONFIG = 2**20  #: bytes of config.json; they have a few thousand
+DEPTH = 128  #: times that a recurrent model may say it applies its block; ALBERT has up to 24
+ANGLES = 2**24  #: positions times size of a head, where heads turn by position
 
 
 def load(
@@ -41,21 +46,57 @@ def load(
     if np.dtype(dtype) not in (np.float32, np.float64):
         raise ValueError(f"dtype must be float32 or float64, got {np.dtype(dtype)}")
     name = str(name_or_directory) if str(name_or_directory) in NAMES else path.name
-    if not (path / "config.json").is_file():
+    model = _found(name, path, dtype)
+    with blame(path):
+        _agree(model)
+    return model
+
+
+def _found(name: str, path: Path, dtype: DTypeLike) -> Model:
+    if (path / "config.json").is_file():
+        architecture = configured(jsons.read_json(path / "config.json", CONFIG))
         weights = open_weights(path)
-        if "general.architecture" not in weights.metadata:
-            raise CheckpointError(
-                f"{path.name} must be a directory with config.json or a GGUF file"
-            )
-        if "rope_freqs.weight" in weights:
-            raise CheckpointError(
-                f"{path.name} must rotate by powers of a base, got its own angles"
-            )
-        architecture = described(weights.metadata)
-        return Model(name, architecture, weights, tokens.from_metadata(weights.metadata), dtype)
-    architecture = configured(_json(path / "config.json"))
-    encode = tokens.from_directory(path, architecture.causal)
-    return Model(name, architecture, open_weights(path), encode, dtype)
+        return Model(
+            name, architecture, weights, tokens.from_directory(path, architecture.causal), dtype
+        )
+    weights = open_weights(path)
+    if "general.architecture" not in weights.metadata:
+        raise CheckpointError(f"{path.name} must be a directory with config.json or a GGUF file")
+    if "rope_freqs.weight" in weights:
+        raise CheckpointError(f"{path.name} must rotate by powers of a base, got its own angles")
+    architecture = described(weights.metadata)
+    encode = tokens.from_metadata(weights.metadata, weights.path)
+    return Model(name, architecture, weights, encode, dtype)
+
+
+def _agree(model: Model) -> None:
+    """Refuse sizes that are not those of the tensors."""
+    a, layout = model.architecture, model.layout
+    tables = (
+        (layout.words, a.vocabulary, a.embedding),
+        (layout.positions, a.positions, a.embedding),
+        (layout.types, a.types, a.embedding),
+    )
+    for table, rows, columns in tables:
+        full = f"{model.prefix}{table}"
+        if full in model.weights and model.weights.shape(full) != (rows, columns):
+            found = describe(model.weights.shape(full))
+            raise CheckpointError(f"must have shape {(rows, columns)} for {full}, got {found}")
+    if a.rope is not None and a.positions * a.size > ANGLES:
+        raise CheckpointError(
+            f"must turn heads by at most {ANGLES} angles, got {a.positions} positions of size {a.size}"
+        )
+    if a.recurrent:
+        if a.depth > DEPTH:
+            raise CheckpointError(f"must apply its block at most {DEPTH} times, got {a.depth}")
+        return
+    start = model.prefix + layout.block.partition("{}")[0]
+    layers = {
+        name[len(start) :].partition(".")[0] for name in model.weights if name.startswith(start)
+    }
+    lost = next((i for i in range(min(a.depth, len(layers) + 1)) if str(i) not in layers), None)
+    if lost is not None:
+        raise CheckpointError(f"must have tensors of {a.depth} layers, got none of layer {lost}")
 
 
 def configured(config: Mapping[str, Any]) -> Architecture:
@@ -69,17 +110,7 @@ def described(metadata: Mapping[str, Any]) -> Architecture:
 
 
 def _named(layouts: Mapping[str, Layout], key: str, facts: Mapping[str, Any]) -> Architecture:
-    kind = str(facts.get(key))
-    if kind not in layouts:
-        raise CheckpointError(f"{key} must be one of {', '.join(layouts)}, got {kind!r}")
+    kind = facts.get(key)
+    if not isinstance(kind, str) or kind not in layouts:
+        raise CheckpointError(f"{key} must be one of {', '.join(layouts)}, got {describe(kind)}")
     return layouts[kind].architecture(facts)
-
-
-def _json(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise CheckpointError(f"{path.name} is no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise CheckpointError(f"{path.name} must hold a JSON object, got {type(found).__name__}")
-    return found

@@ -1,34 +1,23 @@
 """PyTorch's files of weights, read without PyTorch and without running anything they say.
 
 Such a file is a pickle, which can name any function for the reader to call. Here it may name those
-that put tensors together and no other; and these only note where the numbers lie.
+that put tensors together and no other; and these only note where the numbers lie. It is a program,
+too: of its instructions only those are followed that PyTorch writes, each at a cost of its own
+length. What it builds is checked as it is built, so that nothing deep or shared many times over is
+ever compared, hashed or printed.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import pickle
-import struct
-import zipfile
-from collections import OrderedDict
+import pickletools
 from collections.abc import Callable
-from pathlib import Path
-from typing import IO, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from attnflow.trained.weights import (
-    BRAIN_FLOAT,
-    Bytes,
-    CheckpointError,
-    Tensor,
-    Weights,
-    map_file,
-    numbers,
-    span,
-    width,
-)
+from attnflow.trained.weights import BRAIN_FLOAT, CheckpointError, describe, size, sizes
 
 # fmt: off
 STORAGES = {
@@ -36,120 +25,166 @@ STORAGES = {
     "BFloat16Storage": BRAIN_FLOAT, "LongStorage": "int64", "IntStorage": "int32",
     "ShortStorage": "int16", "CharStorage": "int8", "ByteStorage": "uint8", "BoolStorage": "bool",
 }
+#: The instructions that PyTorch's own pickles consist of, under protocols 2 to 5.
+FOLLOWED = (
+    "PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2",
+    "LONG1", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE", "EMPTY_TUPLE", "TUPLE1", "TUPLE2",
+    "TUPLE3", "TUPLE", "EMPTY_LIST", "APPEND", "APPENDS", "EMPTY_DICT", "SETITEM", "SETITEMS",
+    "GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD", "BINPERSID", "BINPUT", "LONG_BINPUT", "MEMOIZE",
+    "BINGET", "LONG_BINGET",
+)
 # fmt: on
-#: The first of the four pickles that open a file of PyTorch's older format.
-LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+NAMES = {ord(op.code): op.name for op in pickletools.opcodes}  #: of instructions, by their code
+PICKLE = 2**20  #: bytes; a tensor needs about two hundred
+ARGUMENTS = 8  #: of a call; tensors are put together from seven
+KEY = 200  #: characters of a storage's name
 
 
-class _Storage(NamedTuple):
+class Storage(NamedTuple):
+    """A run of numbers of one kind, under a name by which the file keeps it."""
+
     dtype: str
     key: str
     length: int
 
 
-class _View(NamedTuple):
-    storage: _Storage
+class View(NamedTuple):
+    """A tensor: where in its storage it begins, and how far apart its numbers are."""
+
+    storage: Storage
     offset: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
 
-# The unpickler written in C keeps a table that a hostile file can make fill the memory.
-class _TensorsOnly(pickle._Unpickler):
+def _dictionary() -> dict[str, Any]:
+    return {}
+
+
+def _tensor(storage: Any, offset: Any, shape: Any, strides: Any, *_: Any) -> View:
+    if not isinstance(storage, Storage):
+        raise CheckpointError(f"must take tensors from storages, got {describe(storage)}")
+    shape, strides = sizes(shape, "shape"), sizes(strides, "strides")
+    offset = size(offset, "offset")
+    if len(shape) != len(strides):
+        raise CheckpointError(
+            f"must give as many strides as axes, got {len(strides)}, {len(shape)}"
+        )
+    count = math.prod(shape)
+    end = offset + sum((s - 1) * t for s, t in zip(shape, strides, strict=True)) + 1
+    if count > storage.length or (count and end > storage.length):
+        raise CheckpointError(
+            f"gives a tensor shape {describe(shape)}, strides {describe(strides)} and offset "
+            f"{offset} in a storage of {storage.length}"
+        )
+    return View(storage, offset, shape, strides)
+
+
+def _parameter(tensor: Any, *_: Any) -> View:
+    if not isinstance(tensor, View):
+        raise CheckpointError(f"must make parameters of tensors, got {describe(tensor)}")
+    return tensor
+
+
+CALLED: dict[tuple[str, str], Callable[..., Any]] = {
+    ("collections", "OrderedDict"): _dictionary,
+    ("torch._utils", "_rebuild_tensor_v2"): _tensor,
+    ("torch._utils", "_rebuild_parameter"): _parameter,
+}
+
+
+# The unpickler written in C keeps a table that a hostile file can make fill the memory, and no
+# table of instructions that can be shortened.
+class TensorsOnly(pickle._Unpickler):
     """Unpickles dictionaries of tensors, and notes where the numbers of each lie."""
 
-    def __init__(self, file: IO[bytes]) -> None:
+    stack: list[Any]
+    metastack: list[list[Any]]
+    pop_mark: Callable[[], list[Any]]
+    load_stop: Callable[[], None]
+
+    def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
-        self.storages: dict[str, _Storage] = {}
+        self.storages: dict[str, Storage] = {}
 
     def find_class(self, module: str, name: str) -> Any:
-        # Functions made afresh: what a file writes into them is lost with them.
-        allowed: dict[tuple[str, str], Any] = {
-            ("collections", "OrderedDict"): OrderedDict,
-            ("torch._utils", "_rebuild_tensor_v2"): lambda *a: _View(*a[:4]),
-            ("torch._utils", "_rebuild_parameter"): lambda *a: a[0],
-        }
         if module == "torch" and name in STORAGES:
             return STORAGES[name]
-        if (module, name) not in allowed:
-            raise CheckpointError(f"asks to call {module}.{name}, which builds no tensor: refused")
-        return allowed[module, name]
+        if (module, name) not in CALLED:
+            asked = describe(f"{module}.{name}").strip("'\"")
+            raise CheckpointError(f"asks to call {asked}, which builds no tensor: refused")
+        return CALLED[module, name]
 
-    def persistent_load(self, pid: Any) -> _Storage:
+    def persistent_load(self, pid: Any) -> Storage:
+        if type(pid) is not tuple or not 5 <= len(pid) <= 6:
+            raise CheckpointError(f"must refer to plain storages of numbers, got {describe(pid)}")
         kind, dtype, key, _, length, *view = pid
-        if kind != "storage" or dtype not in STORAGES.values() or any(view):
-            raise CheckpointError(f"must refer to plain storages of numbers, got {pid!r:.80}")
-        return self.storages.setdefault(str(key), _Storage(str(dtype), str(key), int(length)))
+        plain = type(kind) is type(dtype) is type(key) is str and view in ([], [None])
+        if not plain or kind != "storage" or dtype not in STORAGES.values() or len(key) > KEY:
+            raise CheckpointError(
+                f"must refer to plain storages of numbers, got {describe(kind)}, {describe(dtype)}, "
+                f"{describe(key)}"
+            )
+        found = Storage(dtype, key, size(length, "length of a storage"))
+        if self.storages.setdefault(key, found) != found:
+            raise CheckpointError(f"must tell one thing of storage {describe(key)}, got two")
+        return found
+
+    def _call(self) -> None:
+        arguments, called = self.stack.pop(), self.stack[-1]
+        if not callable(called):
+            raise CheckpointError(f"asks to call {describe(called)}: refused")
+        if type(arguments) is not tuple or len(arguments) > ARGUMENTS:
+            raise CheckpointError(
+                f"calls with {describe(arguments)}, which builds no tensor: refused"
+            )
+        self.stack[-1] = called(*arguments)
+
+    def _attributes(self) -> None:
+        self.stack.pop()  # what is written into objects is not needed
+
+    def _item(self) -> None:
+        value, key = self.stack.pop(), self.stack.pop()
+        self._put(key, value)
+
+    def _items(self) -> None:
+        items = self.pop_mark()
+        for key, value in zip(items[::2], items[1::2], strict=True):
+            self._put(key, value)
+
+    def _put(self, key: Any, value: Any) -> None:
+        target = self.stack[-1]
+        if type(target) is not dict or type(key) is not str:
+            raise CheckpointError(f"must have names as keys of dictionaries, got {describe(key)}")
+        if key in target:
+            raise CheckpointError(f"must name every entry once, got {describe(key)} twice")
+        target[key] = value
+
+    def _end(self) -> None:
+        if len(self.stack) != 1 or self.metastack:
+            raise CheckpointError(f"must build one thing, got {len(self.stack)} at its end")
+        self.load_stop()
+
+    def _refuse(self, code: int) -> None:
+        name = NAMES.get(code, f"of code {code}")
+        raise CheckpointError(f"has an instruction {name}, which builds no tensor: refused")
 
 
-def read_zip(path: Path) -> Weights:
-    """A zip file: NAME/data.pkl, and the numbers of storage k in NAME/data/k, not compressed."""
-    with zipfile.ZipFile(path) as archive:
-        names = [name for name in archive.namelist() if name.endswith("/data.pkl")]
-        if len(names) != 1 or any(i.compress_type for i in archive.infolist()):
-            raise CheckpointError("must be a zip file with one data.pkl, nothing in it compressed")
-        root = names[0].removesuffix("data.pkl")
-        if (
-            f"{root}byteorder" in archive.namelist()
-            and archive.read(f"{root}byteorder") != b"little"
-        ):
-            raise CheckpointError("must be written on a little-endian machine")
-        with archive.open(names[0]) as file:
-            state = _TensorsOnly(file).load()
-
-    def storage(key: str) -> Bytes:
-        with zipfile.ZipFile(path) as archive:
-            return np.frombuffer(archive.read(f"{root}data/{key}"), np.uint8)
-
-    return _state(path, state, storage)
+def _instructions() -> dict[int, Callable[[Any], None]]:
+    """What is done at each code; nothing but what is listed above."""
+    base = pickle._Unpickler.dispatch
+    codes = {name: code for code, name in NAMES.items()}
+    found: dict[int, Callable[[Any], None]] = {
+        code: partial(lambda code, self: self._refuse(code), code) for code in range(256)
+    }
+    found |= {codes[name]: base[codes[name]] for name in FOLLOWED}
+    return found | {
+        codes["STOP"]: TensorsOnly._end,
+        codes["REDUCE"]: TensorsOnly._call,
+        codes["BUILD"]: TensorsOnly._attributes,
+        codes["SETITEM"]: TensorsOnly._item,
+        codes["SETITEMS"]: TensorsOnly._items,
+    }
 
 
-def read_legacy(path: Path) -> Weights:
-    """Pickles (magic number, version, system, tensors, keys), then each storage: length, numbers."""
-    with open(path, "rb") as file:
-        if _TensorsOnly(file).load() != LEGACY_MAGIC:
-            raise CheckpointError("is a pickle, but none that PyTorch wrote")
-        _, system = _TensorsOnly(file).load(), _TensorsOnly(file).load()
-        reader = _TensorsOnly(file)
-        state, keys = reader.load(), _TensorsOnly(file).load()
-        start = file.tell()
-    if not system["little_endian"]:
-        raise CheckpointError("must be written on a little-endian machine")
-    data = map_file(path)
-    raws = {}
-    for key in keys:
-        (length,) = struct.unpack("<q", bytes(span(data, start, start + 8)))
-        stop = start + 8 + length * width(reader.storages[key].dtype)
-        raws[key] = span(data, start + 8, stop)
-        start = stop
-    return _state(path, state, raws.__getitem__)
-
-
-def _is_view(value: Any) -> bool:
-    return isinstance(value, _View) and isinstance(value.storage, _Storage)
-
-
-def _state(path: Path, state: Any, storage: Callable[[str], Bytes]) -> Weights:
-    """What a state dictionary names, every view checked against its storage."""
-    if not isinstance(state, dict) or not all(_is_view(v) for v in state.values()):
-        raise CheckpointError(f"must hold a dictionary of tensors, got {type(state).__name__}")
-    tensors = {}
-    for name, view in state.items():
-        known, offset, shape, strides = view
-        sizes = (offset, *shape, *strides)
-        if len(shape) != len(strides) or not all(isinstance(s, int) and s >= 0 for s in sizes):
-            raise CheckpointError(f"gives {name} shape {shape}, strides {strides}, offset {offset}")
-        end = offset + sum((s - 1) * t for s, t in zip(shape, strides, strict=True)) + 1
-        if math.prod(shape) > known.length or (math.prod(shape) and end > known.length):
-            raise CheckpointError(f"gives {name} shape {shape} in a storage of {known.length}")
-
-        def read(view: _View = view) -> NDArray[Any]:
-            raw = storage(view.storage.key)
-            if len(raw) != view.storage.length * width(view.storage.dtype):
-                raise CheckpointError(f"must hold {view.storage}, got {len(raw)} bytes of it")
-            flat = numbers(raw, view.storage.dtype)[view.offset :]
-            steps = tuple(s * flat.itemsize for s in view.strides)
-            return np.lib.stride_tricks.as_strided(flat, view.shape, steps, writeable=False)
-
-        tensors[str(name)] = Tensor(tuple(shape), read)
-    return Weights(path, tensors)
+TensorsOnly.dispatch = _instructions()

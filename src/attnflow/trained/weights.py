@@ -1,8 +1,13 @@
-"""Tensors by name, each read from its file when asked for: what every file format turns into."""
+"""Tensors by name, each read from its file when asked for: what every file format turns into.
+
+What a file says is not to be trusted. Its shapes are checked before they are multiplied, its
+objects are quoted briefly and never printed in full, and what goes wrong with it becomes a
+:class:`CheckpointError` that names it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,10 +17,17 @@ from numpy.typing import NDArray
 Bytes = NDArray[np.uint8]
 
 BRAIN_FLOAT = "bfloat16"  #: the upper half of a float32; numpy has no name for it
+AXES = 64  #: numpy's own limit
+TENSORS = 2**16  #: in one file; the largest models have some thousands
+NAME = 512  #: characters of a name
+QUOTED = 60  #: characters of a file's own words in a message
+LARGEST = 2**63  #: sizes lie below
 
 
 class CheckpointError(ValueError):
     """A file of weights that is damaged, unsafe, or not of the kind expected."""
+
+    named = False  #: whether the message begins with the file's name
 
 
 class Tensor(NamedTuple):
@@ -54,30 +66,129 @@ class Weights(Mapping[str, NDArray[np.float32]]):
         return self.tensors[name].shape
 
 
+# --- what is said of a file ----------------------------------------------------------------------
+
+
+def describe(value: object) -> str:
+    """A value from a file in a few words, however large or deep it is.
+
+    >>> describe((2, 3)), describe("x" * 1000)[-5:], describe([[[]]]), describe(range(9))
+    ('(2, 3)', "x'...", 'a list of 1', 'a range')
+    """
+    if isinstance(value, str | bytes):
+        return repr(value[:QUOTED]) + "..." * (len(value) > QUOTED)
+    if isinstance(value, int) and value.bit_length() > 64:
+        return f"a whole number of {value.bit_length()} bits"
+    if value is None or isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, list | tuple | dict):
+        short = not isinstance(value, dict) and len(value) <= 4
+        if short and all(type(v) is int and v.bit_length() <= 64 for v in value):
+            return repr(value)
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"a {type(value).__name__}"
+
+
+def is_panic(error: BaseException | None) -> bool:
+    """Whether a library written in Rust gave up, which Python does not count as an Exception."""
+    return type(error).__module__ == "pyo3_runtime"
+
+
+def reason(error: BaseException) -> str:
+    """What an exception says, in a few words; it may carry an object of the file."""
+    if isinstance(error, RecursionError | MemoryError):
+        return "too deep or too large to be read"
+    if all(isinstance(a, str | int | float | None) for a in error.args):
+        said = str(error)
+        return said[: 3 * QUOTED] + "..." * (len(said) > 3 * QUOTED)
+    return type(error).__name__
+
+
 class blame:
     """What goes wrong with a file becomes a CheckpointError that names it; our own slips do not."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, what: str = "is truncated or corrupt") -> None:
+        self.path, self.what = path, what
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, CheckpointError) and str(error).startswith(self.path.name):
+        if error is None or getattr(error, "named", False):
             return
-        if isinstance(error, CheckpointError | OSError):
-            why = error.strerror if isinstance(error, OSError) else error
-            raise CheckpointError(f"{self.path.name} {why}") from None
-        if isinstance(error, Exception) and not isinstance(error, NameError | ImportError):
-            raise CheckpointError(f"{self.path.name} is truncated or corrupt: {error}") from error
+        if isinstance(error, CheckpointError):
+            raise self._named(str(error)) from None
+        if isinstance(error, OSError):
+            raise self._named(error.strerror or "cannot be read") from None
+        slip = isinstance(error, NameError | ImportError) or not isinstance(error, Exception)
+        if is_panic(error) or not slip:
+            raise self._named(f"{self.what}: {reason(error)}") from error
+
+    def _named(self, why: str) -> CheckpointError:
+        found = CheckpointError(f"{self.path.name} {why}")
+        found.named = True
+        return found
+
+
+# --- bytes ---------------------------------------------------------------------------------------
+
+
+def size(value: Any, what: str) -> int:
+    """A length or an offset as a file tells it.
+
+    >>> size(True, "a length")
+    Traceback (most recent call last):
+        ...
+    attnflow.trained.weights.CheckpointError: must give as a length a whole number >= 0, got True
+    """
+    if type(value) is not int or not 0 <= value < LARGEST:
+        raise CheckpointError(f"must give as {what} a whole number >= 0, got {describe(value)}")
+    return value
+
+
+def sizes(value: Any, what: str, least: int = 0, axes: int = AXES) -> tuple[int, ...]:
+    """A shape or strides as a file tells them: a few whole numbers, checked before any is used.
+
+    >>> sizes([2, 3], "x")
+    (2, 3)
+    >>> sizes([2, True], "x")
+    Traceback (most recent call last):
+        ...
+    attnflow.trained.weights.CheckpointError: must give as x at most 64 whole numbers >= 0, got a list of 2
+    """
+    few = isinstance(value, list | tuple) and len(value) <= axes
+    if not few or not all(type(v) is int and least <= v < LARGEST for v in value):
+        raise CheckpointError(
+            f"must give as {what} at most {axes} whole numbers >= {least}, got {describe(value)}"
+        )
+    return tuple(value)
+
+
+def unique(names: Iterable[str], what: str, most: int = TENSORS, longest: int = NAME) -> None:
+    """Refuse a name that stands for two things or is very long, and more names than a model has."""
+    seen: set[str] = set()
+    for name in names:
+        if len(name) > longest:
+            raise CheckpointError(
+                f"must have names of at most {longest} characters, got {len(name)}"
+            )
+        if name in seen:
+            raise CheckpointError(f"must name every {what} once, got {describe(name)} twice")
+        seen.add(name)
+    if len(seen) > most:
+        raise CheckpointError(f"must hold at most {most} of kind {what}, got {len(seen)}")
 
 
 def numbers(raw: Bytes, dtype: str) -> NDArray[Any]:
-    """Bytes as numbers, little-endian."""
-    if dtype == BRAIN_FLOAT:
-        return (raw.view("<u2").astype(np.uint32) << 16).view(np.float32)
-    return raw.view(np.dtype(dtype).newbyteorder("<"))
+    """Bytes as numbers, little-endian; brain floats as the whole numbers that they are halves of."""
+    return raw.view("<u2" if dtype == BRAIN_FLOAT else np.dtype(dtype).newbyteorder("<"))
+
+
+def widened(found: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """Brain floats as floats, other numbers as they are."""
+    if dtype != BRAIN_FLOAT:
+        return found
+    return (found.astype(np.uint32) << 16).view(np.float32)
 
 
 def width(dtype: str) -> int:
