@@ -27,6 +27,31 @@ PHONE, DESK = 390, 1280
 #: Whether to keep a picture of every page: whole pages are long, and drawing them takes minutes.
 PICTURES = bool(os.environ.get("ATTNFLOW_PICTURES"))
 
+#: How much of a chapter's height code and rows of checks may take.
+MOST_CODE = 0.15
+#: Formulas that reach out of the page and cannot be scrolled, by where they end.
+CUT = """() => {
+  const page = document.querySelector("article.bd-article").getBoundingClientRect(), out = [];
+  const scrolls = (e) => ["auto", "scroll"].includes(getComputedStyle(e).overflowX);
+  for (const formula of document.querySelectorAll("mjx-container")) {
+    if (!formula.checkVisibility()) continue;
+    const drawn = (formula.firstElementChild || formula).getBoundingClientRect();
+    let around = formula, safe = false;
+    while (around && around.tagName !== "ARTICLE" && !safe) { safe = scrolls(around); around = around.parentElement; }
+    if (drawn.left < page.left - 2 || (drawn.right > page.right + 2 && !safe))
+      out.push([Math.round(drawn.left - page.left), Math.round(drawn.right - page.right)]);
+  }
+  return out;
+}"""
+#: The part of a page that is code, or rows of checks, in view.
+SHARE = """() => {
+  const page = document.querySelector("article.bd-article").getBoundingClientRect().height;
+  let taken = 0;
+  for (const part of document.querySelectorAll("article .cell_input div.highlight, article .af-check"))
+    if (part.checkVisibility()) taken += part.getBoundingClientRect().height;
+  return taken / page;
+}"""
+
 built = pytest.mark.built
 browser = pytest.mark.browser
 
@@ -190,6 +215,11 @@ def test_a_page_opens_without_complaint(visit: Any, name: str) -> None:
             "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )
         assert overflow <= 0, f"{name} is {overflow} px too wide at {width} px"
+        cut = page.evaluate(CUT)
+        assert cut == [], f"{name} cuts formulas at {width} px: {cut}"
+        if width == DESK and name in find_project().chapters():
+            share = page.evaluate(SHARE)
+            assert share <= MOST_CODE, f"{share:.0%} of {name} is code and checks"
         if PICTURES:
             page.wait_for_timeout(300)
             page.screenshot(path=SHOTS / f"{name}-{width}-{theme}.png", full_page=True)
