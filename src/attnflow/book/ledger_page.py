@@ -29,6 +29,14 @@ class Ledger(Table):
         return out
 
 
+class Score(Table):
+    """``{score}``: how many claims hold in this build, in one sentence."""
+
+    def lines(self) -> list[str]:
+        rows = [row for found in self.rows().values() for row in found]
+        return [f"{score(ledger(rows, self.claims()))} [The ledger](ledger) has them all.", ""]
+
+
 def _place(name: str, titles: dict[str, str]) -> int:
     return list(titles).index(name) if name in titles else len(titles)
 

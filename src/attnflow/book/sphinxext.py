@@ -1,6 +1,6 @@
 """What the rendered book needs of Sphinx beyond Jupyter Book.
 
-* ``{ledger}``: every claim with its source, statement, checks, controls and verdicts, read from
+* ``{ledger}``, ``{score}``: every claim with its source, statement, checks, controls and verdicts, read from
   the outputs of the notebooks that are being rendered.
 * ``{errata}``: the misprints of the source documents, each with the check that decides it.
 * ``{command}``: a command of this project and what it prints, run while the page is made.
@@ -23,7 +23,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from attnflow.book.badges import erratum_anchor
 from attnflow.book.chapters import find_project
-from attnflow.book.ledger_page import Ledger
+from attnflow.book.ledger_page import Ledger, Score
 from attnflow.book.tables import Table
 from attnflow.claims import Check
 
@@ -153,6 +153,7 @@ def _copy_scripts(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("ledger", Ledger)
+    app.add_directive("score", Score)
     app.add_directive("errata", Errata)
     app.add_directive("command", Command)
     app.add_directive("measured", Measured)
