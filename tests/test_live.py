@@ -77,7 +77,7 @@ def test_a_path_of_steps_is_the_flow(page: Any) -> None:
         "x => { for (let k = 0; k < 200; k++) x = attnflow.sphereStep(x, 2, 0.01, {}); return x; }",
         x.tolist(),
     )
-    ours = sphere.flow(x, 2.0, [0.0, 2.0]).x[-1]
+    ours = sphere.flow(x, 2.0, [0.0, 2.0]).tokens[-1]
     assert np.abs(np.array(live) - ours).max() <= 1e-4
 
 
