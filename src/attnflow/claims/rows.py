@@ -30,8 +30,8 @@ SIXTH = 5e-6
 
 
 class Check(NamedTuple):
-    """One compared claim, as :func:`~attnflow.claims.comparing.check` and
-    :func:`~attnflow.claims.comparing.control` return it.
+    """One compared claim, as :func:`~attnflow.claims.check` and
+    :func:`~attnflow.claims.control` return it.
 
     >>> from attnflow.claims import check
     >>> row = check("demo.half", case="n 4", predicted=0.5, measured=0.5004, tol=1e-3)
