@@ -277,7 +277,13 @@ def book(
 
 
 @cli.command()
-@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="0: any free one.",
+)
 def serve(port: int) -> None:
     """The built book on this machine, with a form in every chapter to run it again.
 
