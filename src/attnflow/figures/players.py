@@ -117,8 +117,11 @@ def sphere_player(
 def curve_player(
     frames: list[Mapping[str, tuple[Array, Array]]], times: Array, *, name: str, alt: str,
     caption: str, x_range: tuple[float, float], y_range: tuple[float, float], start: int = 0,
+    unit: str = "t",
 ) -> Shown:  # fmt: skip
     """Curves that change in time, with a slider: every frame maps a label to (x, y).
+
+    `unit` is what the slider calls the times: "t", or "layer" where they count layers.
 
     It opens at frame `start`, so that the page says something before anyone moves the slider.
 
@@ -155,23 +158,24 @@ def curve_player(
         height=340, margin={"l": 40, "r": 10, "t": 20, "b": 20},
         legend={"x": 0.99, "xanchor": "right", "y": 0.98},
     )  # fmt: skip
-    return _play(fig, draw, times, start=start, name=name, alt=alt, caption=caption)
+    return _play(fig, draw, times, start=start, name=name, alt=alt, caption=caption, unit=unit)
 
 
 def _play(
     fig: Any, draw: Callable[[int], list[Any]], times: Array, *, name: str, alt: str, caption: str,
     traces: list[int] | None = None, redraw: bool = False, start: int | None = None,
+    unit: str = "t",
 ) -> Shown:  # fmt: skip
     """The figure with a frame a time, which replaces `traces` (or all), and its controls."""
     import plotly.graph_objects as go
 
     fig.frames = [go.Frame(data=draw(k), traces=traces, name=str(k)) for k in range(len(times))]
-    fig.update_layout(**_controls(times, redraw=redraw))
+    fig.update_layout(**_controls(times, redraw=redraw, unit=unit))
     fig.layout.sliders[0].active = start
     return show_plotly(fig, name=name, alt=alt, caption=caption)
 
 
-def _controls(times: Array, *, redraw: bool) -> dict[str, Any]:
+def _controls(times: Array, *, redraw: bool, unit: str) -> dict[str, Any]:
     """A slider over the frames, labelled with their times, and a play button.
 
     Figures in space follow their frames only if plotly redraws them.
@@ -180,12 +184,16 @@ def _controls(times: Array, *, redraw: bool) -> dict[str, Any]:
     jump = {"frame": {"duration": 0, "redraw": redraw}, "mode": "immediate", "transition": still}
     play = {"frame": {"duration": 60, "redraw": redraw}, "fromcurrent": True, "transition": still}
     steps = [
-        {"args": [[str(k)], jump], "label": f"{t:.2f}", "method": "animate"}
+        {
+            "args": [[str(k)], jump],
+            "label": f"{t:.2f}" if unit == "t" else f"{t:g}",
+            "method": "animate",
+        }
         for k, t in enumerate(times)
     ]
     slider = {
         "steps": steps, "x": 0.12, "len": 0.88, "pad": {"t": 22}, "tickcolor": GREY, "ticklen": 0,
-        "currentvalue": {"prefix": "t = ", "xanchor": "left", "font": {"color": GREY, "size": 13}},
+        "currentvalue": {"prefix": f"{unit} = " if unit == "t" else f"{unit} ", "xanchor": "left", "font": {"color": GREY, "size": 13}},
         "font": {"color": "rgba(0,0,0,0)", "size": 1},
     }  # fmt: skip
     button = {
