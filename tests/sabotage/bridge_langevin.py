@@ -41,7 +41,7 @@ def the_diffusion_runs_twice_as_fast(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(langevin, "langevin_pair", lambda d, eps, nodes: honest(d, 2 * eps, nodes))
 
 
-@sabotage("bridge_langevin.fisher")
+@sabotage("bridge_langevin.fisher", since="On the way they differ more")
 def the_bound_is_too_small(patch: pytest.MonkeyPatch) -> None:
     honest = langevin.fisher_bound
 
@@ -52,7 +52,7 @@ def the_bound_is_too_small(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(langevin, "fisher_bound", small)
 
 
-@sabotage("bridge_langevin.fisher-gap")
+@sabotage("bridge_langevin.fisher-gap", since="On the way they differ more")
 def the_bracket_has_a_plus(patch: pytest.MonkeyPatch) -> None:
     honest = langevin.fisher_bound
 
@@ -86,7 +86,7 @@ def the_force_has_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(densities.GaussianMixture, "potential_gradient", lambda self, x: -honest(self, x))
 
 
-@sabotage("bridge_langevin.path-bound")
+@sabotage("bridge_langevin.path-bound", since="On the way they differ more")
 def the_energy_is_read_as_half_of_what_it_is(patch: pytest.MonkeyPatch) -> None:
     honest = langevin.path_divergence
 
@@ -97,7 +97,7 @@ def the_energy_is_read_as_half_of_what_it_is(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(langevin, "path_divergence", small)
 
 
-@sabotage("bridge_langevin.fisher-ratio")
+@sabotage("bridge_langevin.fisher-ratio", since="On the way they differ more")
 def the_bound_sums_the_informations(patch: pytest.MonkeyPatch) -> None:
     honest = langevin.fisher_bound
 
