@@ -84,6 +84,7 @@ def _measures() -> list[Call]:
         Call("density.quantile_map", MIX.quantile_map, {"x": [0.0, 1.0], "t": 0.5}),
         Call("density.sample", MIX.sample, {"n": 3, "rng": np.random.default_rng(0)}),
         Call("symmetric_kl", langevin.symmetric_kl, {"density": BELL, "eps": 0.5}),
+        Call("path_divergence", langevin.path_divergence, {"density": BELL, "eps": 0.5}),
         Call("bridge_step", schemes.bridge_step, {"x": X, "eps": 1.0, "weights": W}),
         Call("euler_step", schemes.euler_step, {"x": X, "eps": 1.0, "score": PLANE.score}),
         Call("uniform_error", schemes.uniform_error,
@@ -102,7 +103,8 @@ def _closed_forms() -> list[Call]:
     three = {"Q": I, "K": I, "V": -I, "cov0": I}
     return [
         *(Call(f, getattr(gaussian, f), {"cov": I, "eps": 0.5})
-          for f in ("bridge_gain", "bridge_step_cov", "euler_step_cov", "one_step_w2")),
+          for f in ("bridge_gain", "bridge_step_cov", "euler_step_cov", "one_step_w2",
+                    "langevin_path_kl")),
         Call("bures_w2", gaussian.bures_w2, {"cov0": I, "cov1": 2 * I}),
         Call("langevin_symmetric_kl", gaussian.langevin_symmetric_kl, {"var": 1.0, "eps": 0.5}),
         *(Call(f"covariance_flow.{kind}", gaussian.covariance_flow,

@@ -164,3 +164,9 @@ JACOBIAN_SINGLE = 1e-5
 
 #: Backward differences at rtol 1e-10 a step, a thousand steps, errors of one sign.
 STIFF = 2e-7
+
+#: A second-order error quadruples when the temperature doubles, up to the fourth order at 0.04.
+QUADRUPLING = 0.1
+
+#: Marginals of a bridge err by 1e-13, and paths differ by a few 1e-6 of U at eps = var/20.
+PATHS = 1e-8
