@@ -9,8 +9,8 @@ computes from the tridiagonal matrix. Let :math:`\lambda` be the largest eigenva
 
 Beyond the largest Ritz value the sum increases. So :math:`\lambda` lies below the number t at which it
 is :math:`1/\delta^2`, unless :math:`|\gamma| < \delta`; and how improbable that is for a random start is
-known: :math:`\gamma^2` has the law :math:`\mathrm{Beta}(\frac12, \frac{N-1}2)` in N dimensions. This is the
-bound of :cite:t:`hochstenbach2013`, who takes the last polynomial alone.
+known: :math:`\gamma^2` has the law :math:`\mathrm{Beta}(\frac12, \frac{N-1}2)` in N dimensions. This is a
+bound of :cite:t:`hochstenbach2013`, with the sum over all polynomials in the place of one of them.
 """
 
 from __future__ import annotations
