@@ -263,3 +263,39 @@ def only_one_head_is_counted(patch: pytest.MonkeyPatch) -> None:
         "multi_head_upper_bound",
         lambda honest, A, V, W, R, n: honest(A, V, W, R, n) / len(A),
     )
+
+
+@sabotage("lipschitz.multi-head-lower")
+def the_answers_are_added_as_lengths(patch: pytest.MonkeyPatch) -> None:
+    def bound(honest: Any, A: Any, V: Any, W: Any, R: float, n: int) -> Any:
+        _, u = honest(A, V, W, R, n)
+        own = [lipschitz.followed(n - 1, -float(u @ M @ u) * R**2) for M in A]
+        return sum(abs(v) for v in own) * 2, u
+
+    _replace(patch, "multi_head_lower_bound", bound)
+
+
+@sabotage("lipschitz.ends")
+def the_upper_end_is_the_value(patch: pytest.MonkeyPatch) -> None:
+    def found(honest: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = honest(*args, **kwargs)
+        return answer._replace(upper=0.999 * answer.value)
+
+    _replace(patch, "local_constant", found)
+
+
+def _grouped(patch: pytest.MonkeyPatch, wrong: Callable[[float, Any], float]) -> None:
+    def found(honest: Any, A: Any, V: Any, x: Any, counts: Any) -> float:
+        return wrong(honest(A, V, x, counts), counts)
+
+    _replace(patch, "grouped_constant", found)
+
+
+@sabotage("lipschitz.line")
+def the_counts_are_not_rooted(patch: pytest.MonkeyPatch) -> None:
+    _grouped(patch, lambda value, counts: value * np.sqrt(np.sum(counts)))
+
+
+@sabotage("lipschitz.line-growth")
+def the_logarithm_is_lost(patch: pytest.MonkeyPatch) -> None:
+    _grouped(patch, lambda value, counts: min(value, 2 * float(np.sqrt(np.sum(counts)))))

@@ -18,6 +18,8 @@
     the local constant where many tokens stand together, whatever their number
 ``crowd``
     the exponent of exponentially many tokens, and the leader and followers that reach it
+``heads``
+    several heads, from above and from below
 ``ascent``
     a search for worse tokens
 ``ball``
@@ -33,7 +35,6 @@ from attnflow.lipschitz.bounds import layer_upper_bound as layer_upper_bound
 from attnflow.lipschitz.bounds import lower_bound as lower_bound
 from attnflow.lipschitz.bounds import mean_field_lower as mean_field_lower
 from attnflow.lipschitz.bounds import mean_field_upper as mean_field_upper
-from attnflow.lipschitz.bounds import multi_head_upper_bound as multi_head_upper_bound
 from attnflow.lipschitz.bounds import sharper_lower_bound as sharper_lower_bound
 from attnflow.lipschitz.bounds import tight_upper_bound as tight_upper_bound
 from attnflow.lipschitz.bounds import upper_bound as upper_bound
@@ -49,6 +50,8 @@ from attnflow.lipschitz.crowd import exponent_upper_bound as exponent_upper_boun
 from attnflow.lipschitz.crowd import one_leader as one_leader
 from attnflow.lipschitz.groups import grouped as grouped
 from attnflow.lipschitz.groups import grouped_constant as grouped_constant
+from attnflow.lipschitz.heads import multi_head_lower_bound as multi_head_lower_bound
+from attnflow.lipschitz.heads import multi_head_upper_bound as multi_head_upper_bound
 from attnflow.lipschitz.jacobian import Linearised as Linearised
 from attnflow.lipschitz.jacobian import jvp as jvp
 from attnflow.lipschitz.jacobian import vjp as vjp

@@ -50,8 +50,8 @@ def grouped_constant(A: ArrayLike, V: ArrayLike, x: ArrayLike, counts: ArrayLike
         block[g, :, g] += C[g] @ A
     block *= np.sqrt(m[:, None] / m)[:, None, :, None]
     together = np.einsum("pa,gahb->gphb", V, block).reshape(G * len(V), G * d)
-    apart = [np.linalg.norm(V @ C[g] @ A, 2) for g in range(G) if m[g] > 1]
-    return float(max(np.linalg.norm(together, 2), *apart, 0.0))
+    apart = [float(np.linalg.norm(V @ C[g] @ A, 2)) for g in range(G) if m[g] > 1]
+    return max(float(np.linalg.norm(together, 2)), *apart, 0.0)
 
 
 def grouped(x: ArrayLike, counts: ArrayLike) -> Array:

@@ -176,15 +176,17 @@ def _lanczos(
             basis = np.vstack([basis, np.empty_like(basis)])
         y = square(basis[m].reshape(shape)).ravel()
         diagonal[m] = basis[m] @ y
-        y -= diagonal[m].astype(kind) * basis[m]
+        y -= kind.type(diagonal[m]) * basis[m]
         if m:
-            y -= off[m - 1].astype(kind) * basis[m - 1]
+            y -= kind.type(off[m - 1]) * basis[m - 1]
         off[m] = _orthogonal(y, basis[: m + 1])
         top = float(dsterf(diagonal[: m + 1], off[:m])[0][-1]) if m else float(diagonal[0])
         if m + 1 == size:
             off[m] = 0.0
             break
-        if off[m] <= eps * top:  # the start reaches no further: a perturbation of this size leads on
+        if (
+            off[m] <= eps * top
+        ):  # the start reaches no further: a perturbation of this size leads on
             y, off[m] = _random(rng, basis[: m + 1]), eps * top
             if top <= 0:
                 break
@@ -217,7 +219,7 @@ def _orthogonal(y: Array, basis: Array) -> float:
 
 def _random(rng: np.random.Generator, basis: Array) -> Array:
     """A random unit vector, orthogonal to the rows of a basis."""
-    y = rng.standard_normal(basis.shape[1]).astype(basis.dtype)
+    y = rng.standard_normal((basis.shape[1],)).astype(basis.dtype)
     return y / _orthogonal(y, basis)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from attnflow import validate
-from attnflow.lipschitz.ball import norm, pair, radius, several
+from attnflow.lipschitz.ball import pair, radius, several
 from attnflow.lipschitz.sharp import sharp_constant
 from attnflow.validate import Array
 
@@ -31,7 +31,9 @@ class Places(NamedTuple):
     first: Array  #: (d,), a leader
     second: Array  #: (d,), the other
     follower: Array  #: (d,), where all others are
-    bound: float  #: the answer of all followers to opposite moves of the leaders along ``A follower``
+    bound: (
+        float  #: the answer of all followers to opposite moves of the leaders along ``A follower``
+    )
 
 
 def two_leaders(A: ArrayLike, V: ArrayLike, R: float, n: int) -> Array:
@@ -95,7 +97,9 @@ def _placed(A: Array, V: Array, R: float, n: int, x: Array) -> Places:
     y = A @ x
     size, score = float(np.linalg.norm(y)), float(x @ y)
     y = y / size if size > np.finfo(float).tiny else np.eye(len(x))[0]
-    across = np.linalg.svd(y[None])[2][1:].T  # (d, d - 1), an orthonormal basis of what is orthogonal to Ax
+    across = np.linalg.svd(y[None])[2][
+        1:
+    ].T  # (d, d - 1), an orthonormal basis of what is orthogonal to Ax
     w = across @ np.linalg.svd(V @ across)[2][0]
     turn, along = (0.0, np.pi / 2), (0.0, 1.0)
     for _ in range(ZOOMS):
@@ -103,7 +107,11 @@ def _placed(A: Array, V: Array, R: float, n: int, x: Array) -> Places:
         lead = R**2 * rhos * (np.cos(turns) * size - rhos * score)
         answer = expit(lead - np.log((n - 2) / 2)) * np.sin(turns) * rhos
         i, j = np.unravel_index(int(answer.argmax()), answer.shape)
-        t, r, cell = float(turns[i, 0]), float(rhos[j]), (turns[1, 0] - turns[0, 0], rhos[1] - rhos[0])
+        t, r, cell = (
+            float(turns[i, 0]),
+            float(rhos[j]),
+            (turns[1, 0] - turns[0, 0], rhos[1] - rhos[0]),
+        )
         turn = max(t - cell[0], 0.0), min(t + cell[0], np.pi / 2)
         along = max(r - cell[1], 0.0), min(r + cell[1], 1.0)
     best = np.sqrt((n - 2) / 2) * float(answer[i, j]) * R**2 * size * float(np.linalg.norm(V @ w))

@@ -71,7 +71,7 @@ def sharp_constant(A: ArrayLike) -> SharpConstant:
     sides = [highest(side)[1] for side in (mu - APART, mu + APART)]
     x = best_in_plane(B, np.linalg.qr(np.stack(sides, axis=1))[0], _along)
     x = x * np.sign(x[np.abs(x).argmax()])  # -x is as good
-    value = float(np.sqrt(_height(np.linalg.norm(B @ x), x @ B @ x)))
+    value = float(np.sqrt(_height(np.asarray((B @ x) @ (B @ x)), np.asarray(x @ B @ x))))
     gap = max(float(np.sqrt(above)) - value, 0.0)
     found = SharpConstant(size * value, x, size * gap, HALVINGS, gap <= CLOSED * value)
     if not found.converged:
@@ -83,12 +83,12 @@ def sharp_constant(A: ArrayLike) -> SharpConstant:
     return found
 
 
-def _height(size: Array, score: Array) -> Array:
-    return size**2 - np.maximum(score, 0.0) ** 2
+def _height(square: Array, score: Array) -> Array:
+    return np.asarray(square - np.maximum(score, 0.0) ** 2)
 
 
 def _along(size: Array, score: Array) -> tuple[Array, Array]:
     """The largest height on the ray through a unit vector, and the length at which it is attained."""
     inside = (score > 0) & (size**2 < 2 * score**2)
     s = np.where(inside, size / (np.sqrt(2) * np.where(score > 0, score, 1.0)), 1.0)
-    return _height(s * size, s**2 * score), s
+    return _height((s * size) ** 2, s**2 * score), s
