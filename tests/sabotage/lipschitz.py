@@ -39,6 +39,13 @@ def _means(patch: pytest.MonkeyPatch) -> None:
     _values(patch, lambda value, x: value / len(x))
 
 
+def _grouped(patch: pytest.MonkeyPatch, wrong: Callable[[float, Any], float]) -> None:
+    def found(honest: Any, A: Any, V: Any, x: Any, counts: Any) -> float:
+        return wrong(honest(A, V, x, counts), counts)
+
+    _replace(patch, "grouped_constant", found)
+
+
 def _frozen(patch: pytest.MonkeyPatch) -> None:
     def product(honest: Any, layer: Any, x: Any, e: Any) -> Any:
         if isinstance(layer, SoftmaxAttention):
@@ -174,7 +181,11 @@ def the_root_is_forgotten_below_the_tight_bound(patch: pytest.MonkeyPatch) -> No
 
 @sabotage("lipschitz.tight-limit")
 def the_leaders_meet(patch: pytest.MonkeyPatch) -> None:
-    _one_leader(patch)
+    def found(honest: Any, A: Any, V: Any, R: float, n: int) -> Any:
+        answer = honest(A, V, R, n)
+        return answer._replace(second=answer.first)
+
+    _replace(patch, "places", found)
 
 
 @sabotage("lipschitz.search")
@@ -216,7 +227,7 @@ def the_half_of_the_exponent_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("lipschitz.exponent-upper")
 def the_root_is_forgotten_below_the_exponent(patch: pytest.MonkeyPatch) -> None:
-    _squares(patch)
+    _grouped(patch, lambda value, counts: value**2)
 
 
 def _unrooted(patch: pytest.MonkeyPatch) -> None:
@@ -282,13 +293,6 @@ def the_upper_end_is_the_value(patch: pytest.MonkeyPatch) -> None:
         return answer._replace(upper=0.999 * answer.value)
 
     _replace(patch, "local_constant", found)
-
-
-def _grouped(patch: pytest.MonkeyPatch, wrong: Callable[[float, Any], float]) -> None:
-    def found(honest: Any, A: Any, V: Any, x: Any, counts: Any) -> float:
-        return wrong(honest(A, V, x, counts), counts)
-
-    _replace(patch, "grouped_constant", found)
 
 
 @sabotage("lipschitz.line")
