@@ -164,3 +164,6 @@ JACOBIAN_SINGLE = 1e-5
 
 #: Backward differences at rtol 1e-10 a step, a thousand steps, errors of one sign.
 STIFF = 2e-7
+
+#: A map through a gap between components, integrated at rtol 1e-12 where its slope varies by e^20.
+DEEP_GAP = 1e-10
