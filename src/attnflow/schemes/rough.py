@@ -32,7 +32,7 @@ PANEL_NODES, PANEL_WIDTH = 8, 2.0
 HALVINGS = 28
 #: How far out nodes lie, in standard deviations; with less mass than this beyond a node, rounding
 #: hides where it goes, and it is left out of errors.
-REACH, FAINT = 7.5, 1e-12
+REACH, FAINT = 7.5, 1e-10
 #: The largest m: beyond it the jump is lost in the error of a smooth density.
 MOST_DERIVATIVES = 3
 #: Waves of the linear errors, from this to that in units of eps^{-1/2}, and how many.
