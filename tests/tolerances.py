@@ -170,3 +170,5 @@ QUADRUPLING = 0.1
 
 #: Marginals of a bridge err by 1e-13, and paths differ by a few 1e-6 of U at eps = var/20.
 PATHS = 1e-8
+#: A map through a gap between components, integrated at rtol 1e-12 where its slope varies by e^20.
+DEEP_GAP = 1e-10
