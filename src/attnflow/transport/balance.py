@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 from attnflow import validate
 from attnflow.errors import NotConverged
 from attnflow.softmax import exponentials
+from attnflow.transport.rough import Rough, squares_times
 from attnflow.validate import Array
 
 #: Scores that spread over no more than this need no higher temperature to start from.
@@ -32,9 +33,12 @@ GENTLE = 60.0
 #: The temperatures above the asked one: each is this many times the next, solved to this residual.
 FACTOR, COARSE = 8.0, 1e-2
 #: Sweeps go on while the residual falls at least by this factor; but a few are always made.
-QUICK, FEW = 0.7, 3
+QUICK, FEW = 0.3, 3
 #: Conjugate gradients solve to this, more exactly as the residual falls, in at most so many steps.
 LOOSE, MOST_CONJUGATE = 0.1, 200
+#: After so many, which single precision or a sparse plan would have done as well, they use one;
+#: where that is sparse, they may take more.
+MANY, MOST_SPARSE = 12, 2000
 #: Where they fail, matrices up to this size are factored.
 LARGEST_FACTORED = 2000
 #: Factored steps are damped: the first, the least and the most, and how that eases and hardens.
@@ -45,8 +49,8 @@ LONGEST_STEP, SHORTEST_SHARE = 4.0, 1e-3
 ENOUGH, ARMIJO = 0.9, 1e-4
 #: Entries of the Hessian's diagonal below this share of the row are rounding.
 ROUNDING = 1e-14
-#: Scales beyond e^{+-100} are taken into the kernel; products of rounded numbers drift by less than this.
-LARGEST_SCALE, DRIFT = 100.0, 1e-12
+#: Scales beyond e^{+-40} are taken into the kernel; products of rounded numbers drift by less than this.
+LARGEST_SCALE, DRIFT = 40.0, 1e-12
 #: Row sums below this share of their mass have lost their digits: a sweep in logarithms restores them.
 FADED = 1e-200
 
@@ -119,10 +123,10 @@ def _solve(
     s: Array, a: Array, b: Array, tol: float, max_iter: int
 ) -> tuple[Array, Array, float, int]:
     """Potentials f and g, the residual and the iterations, by way of higher temperatures."""
-    f, used = np.zeros(len(a)), 0
+    f, used, room = np.zeros(len(a)), 0, np.empty_like(s)
     for temperature in _temperatures(float(np.ptp(s))):
         last = temperature == 1.0
-        state = _Plan(s if last else s / temperature, a, b, f / temperature)
+        state = _Plan(s, temperature, a, b, f / temperature, room)
         state.balance(tol if last else max(COARSE, tol), max_iter - used)
         f, used = temperature * state.f, used + state.iterations
     return state.f, state.g, state.residual, used
@@ -144,14 +148,18 @@ class _Plan:
     """The plan at one temperature, diag(u) kernel diag(v): a matrix that stays, and what scales it.
 
     Columns are exact after every step; `rows` are its row sums, `residual` what these lack.
+    The kernel is made in `room`.
     """
 
-    def __init__(self, s: Array, a: Array, b: Array, f: Array) -> None:
-        self.s, self.a, self.b = s, a, b
+    def __init__(
+        self, s: Array, temperature: float, a: Array, b: Array, f: Array, room: Array
+    ) -> None:
+        self.s, self.temperature, self.a, self.b, self.room = s, temperature, a, b, room
         self.iterations, self.direct, self.damping = 0, False, DAMPING
+        self.exact = False
         self._refresh(f)
         if (self.rows < FADED * a).any():  # far from the solution: whole rows underflow
-            _, total, top = exponentials(s + (self.g + np.log(b)))
+            _, total, top = exponentials(s / temperature + (self.g + np.log(b)))
             self._refresh(-(top + np.log(total))[:, 0])
 
     @property
@@ -176,10 +184,12 @@ class _Plan:
     def _refresh(self, f: Array) -> None:
         """The kernel of a potential, in logarithms, with exact columns."""
         self._f = f
-        scores = self.s + (f + np.log(self.a))[:, None]
+        scores = np.divide(self.s, self.temperature, out=self.room)
+        scores += (f + np.log(self.a))[:, None]
         self.kernel, total, top = exponentials(scores, axis=0)
         self.kernel *= self.b / total
-        self.squares: Array | None = None
+        self.rough: Rough | None = None
+        self.conjugates = 0
         self._g = -(top + np.log(total))[0]
         self.u, self.v = np.ones(len(self.a)), np.ones(len(self.b))
         self._measured(self.kernel.sum(axis=1))
@@ -238,6 +248,9 @@ class _Plan:
         """- Hessian^{-1} gradient, less its median: f is free up to a constant."""
         if not self.direct:
             change, solved = self._conjugate(tol, most)
+            if not solved and self.rough is not None and not self.rough.sparse:
+                self.exact, self.rough = True, None  # single precision was too little
+                change, solved = self._conjugate(tol, most)
             if solved or len(self.a) > LARGEST_FACTORED:
                 return change - np.median(change)
             self.direct = True
@@ -247,9 +260,8 @@ class _Plan:
 
     def _conjugate(self, tol: float, most: int) -> tuple[Array, bool]:
         """By conjugate gradients with the diagonal as preconditioner; and whether they got there."""
-        if self.squares is None:
-            self.squares = self.kernel**2
-        own = self.u**2 * (self.squares @ (self.v**2 / self.b))
+        self._roughen()
+        own = self.u**2 * squares_times(self.kernel, self.v**2 / self.b)
         diagonal = np.maximum(self.rows - own, ROUNDING * self.rows)
         r = self.a - self.rows
         r -= r.mean()
@@ -257,9 +269,11 @@ class _Plan:
         goal = closeness * np.abs(r).sum()
         x, z = np.zeros(len(r)), r / diagonal
         p, rz = z, float(r @ z)
-        for _ in range(min(MOST_CONJUGATE, most - self.iterations)):
-            image = self.rows * p - self._times(self._transposed(p) / self.b)
+        limit = MOST_SPARSE if self.rough and self.rough.sparse else MOST_CONJUGATE
+        for _ in range(min(limit, most - self.iterations)):
+            image = self.rows * p - self._roughly(p)
             self.iterations += 1
+            self.conjugates += 1
             curvature = float(p @ image)
             if not curvature > 0:  # rounding has taken over
                 return x, False
@@ -270,6 +284,19 @@ class _Plan:
             rz, before = float(r @ z), rz
             p = z + rz / before * p
         return x, False
+
+    def _roughen(self) -> None:
+        """Products of fewer digits, once there have been many of all."""
+        wanted = not self.exact and self.conjugates >= MANY
+        if wanted and (self.rough is None or self.rough.stale(self.u, self.v)):
+            self.rough = Rough(self.kernel, self.u, self.v, self.b)
+
+    def _roughly(self, p: Array) -> Array:
+        """P diag(b)^{-1} P^T p, by the cheapest kernel there is."""
+        if self.rough is None:
+            return self._times(self._transposed(p) / self.b)
+        middle = self.v**2 / self.b * self.rough.transposed(self.u * p)
+        return self.u * self.rough.times(middle)
 
     def _factored(self) -> Array:
         """By elimination, damped. No digits cancel where rows are hardly joined.
