@@ -17,6 +17,7 @@ kernel has them all.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,8 @@ class FastKernel:
         self.n, self.modes = len(x), self._modes.shape
         y = x - _middle(x)
         self.hot = y if np.ptp(y, axis=0).max() < self.length_scale else None
-        self._places = Places(y / self.length_scale, self._modes, self.accuracy)
+        self._y = y / self.length_scale
+        self._places = Places(self._y, self._modes, self.accuracy)
 
     @property
     def order(self) -> NDArray[np.intp]:
@@ -70,6 +72,19 @@ class FastKernel:
     def apply_sorted(self, v: Array) -> Array:
         """K v for tokens in the kernel's own order, which is quicker."""
         return self._places.to_tokens(self._smooth(v)).real.astype(np.float64)
+
+    def rough(self, accuracy: float) -> Callable[[Array], Array]:
+        """What is :meth:`apply_sorted` to another accuracy."""
+        y = self._y[self.order]
+        modes = _box(y, 1.0, accuracy)
+        places = Places(y, modes, accuracy, self.order)
+
+        def apply(v: Array) -> Array:
+            smooth = places.to_modes(v)
+            smooth *= modes.spectrum
+            return places.to_tokens(smooth).real.astype(np.float64)
+
+        return apply
 
     def apply_columns(self, v: Array) -> Array:
         """K v for every column of v, (n, p): two of them travel as one complex transform."""

@@ -56,13 +56,19 @@ class Modes:
 class Places:
     """Tokens in a box, and the transforms between them and its modes."""
 
-    def __init__(self, y: Array, modes: Modes, accuracy: float) -> None:
-        """`y` are tokens less the middle of the box, in units of sqrt(eps), (n, d)."""
+    def __init__(
+        self, y: Array, modes: Modes, accuracy: float, order: NDArray[np.intp] | None = None
+    ) -> None:
+        """`y` are tokens less the middle of the box, in units of sqrt(eps), (n, d).
+
+        If an `order` is given, they are in it already.
+        """
         single = accuracy >= SINGLE
         self.dtype = np.dtype(np.complex64 if single else np.complex128)
         angles = (y * modes.step).T  # (d, n), in [-pi, pi]
-        self.order = _sorted(angles)
-        near = np.ascontiguousarray(angles[:, self.order], np.float32 if single else np.float64)
+        self.order = _sorted(angles) if order is None else order
+        near = angles if order is not None else angles[:, self.order]
+        near = np.ascontiguousarray(near, np.float32 if single else np.float64)
         n = len(y)
         self._to_modes, self._to_tokens = (
             _finufft().Plan(
