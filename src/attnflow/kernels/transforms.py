@@ -41,6 +41,11 @@ def box(x: Array, eps: float, accuracy: float) -> tuple[Array, list[float]]:
     return length, shape.tolist()
 
 
+def modes_needed(x: Array, eps: float, accuracy: float = 1e-12) -> float:
+    """How many modes a box around these tokens has."""
+    return math.prod(box(x, eps, accuracy)[1])
+
+
 class Modes:
     """The modes of a box: their frequencies in units of 1/sqrt(eps), and the kernel's coefficients."""
 

@@ -192,9 +192,7 @@ def _defect(apply: Callable[[Array], Array], w: Array, u: Array) -> tuple[Array,
     return a, np.where(w > 0, a * product, 1.0)
 
 
-def _correction(
-    apply: Callable[[Array], Array], w: Array, a: Array, r: Array, steps: int
-) -> Array:
+def _correction(apply: Callable[[Array], Array], w: Array, a: Array, r: Array, steps: int) -> Array:
     """Newton's step for log a: (1 + M) x = -log r, where M = a K(a w .) / r has its spectrum in [0, 1].
 
     By Chebyshev's iteration: errors shrink by 0.17 a step, whatever the kernel's noise.
