@@ -27,6 +27,9 @@ DEFAULT_TOL = 1e-9
 #: Scores of 1e4 carry an absolute rounding error of 1e4 * 1.1e-16 each, and a few are added.
 LARGE_SCORES = 1e-9
 
+#: Products for directions are in single precision, 6e-8 a rounding, with some entries left out.
+SIX_SINGLE_DIGITS = 1e-6
+
 #: The grid at step sqrt(eps)/4 and half width 8 sees the Gaussian to far better than this.
 GAUSSIAN_MAP = 1e-7
 
