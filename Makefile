@@ -12,7 +12,7 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book stored test lint render unit notebooks pages bench mutants serve lab store lock clean
+.PHONY: help setup book stored pdf test lint render unit notebooks pages bench mutants serve lab store lock clean
 
 # One suite on two workers (see tests/lanes.py), one thread each.
 test unit notebooks pages: export OMP_NUM_THREADS ?= 1
@@ -40,6 +40,9 @@ book: $(READY)    ## execute the chapters, write the ledger, render _build/html
 
 stored: $(READY)  ## render the committed outputs, executing nothing
 	$(BIN)/attnflow book --stored
+
+pdf: book         ## the book as one PDF, _build/attnflow.pdf, printed by Chromium
+	$(BIN)/attnflow pdf
 
 test: $(READY)    ## every check: style and types, then units, claims, controls, notebooks and pages
 	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint render

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from conftest import METADATA, Fake, append, edit_cell
 
+from attnflow.book import asked
 from attnflow.book import cli as module
 from attnflow.book.chapters import Project
 from attnflow.book.kernels import KernelDied
@@ -247,7 +248,7 @@ def test_a_dry_run_of_what_never_ran_says_that_the_time_is_unknown(
 def test_a_sweep_keeps_what_it_is_told_to(
     project: Project, monkeypatch: pytest.MonkeyPatch, keep: str, suffix: str
 ) -> None:
-    monkeypatch.setattr(module, "local", lambda jobs: Fake())
+    monkeypatch.setattr(asked, "local", lambda jobs: Fake())
     result = invoke(project, "sweep", "ending", "-p", "size=1,2", "--keep", keep)
     assert result.exit_code == 0
     assert {path.suffix for path in (project.build / "runs").iterdir()} == {suffix}
@@ -260,7 +261,7 @@ def test_many_runs_that_stop_are_told_in_a_few_lines(
         raise KernelDied("gone")
 
     edit_cell(project, "ending", "parameters", 'mode: str = "holds"  # how\nsize: int = 1  # what')
-    monkeypatch.setattr(module, "local", lambda jobs: Fake(before=die))
+    monkeypatch.setattr(asked, "local", lambda jobs: Fake(before=die))
     sizes = ",".join(map(str, range(25)))
     result = invoke(project, "sweep", "ending", "-p", f"size={sizes}")
     assert result.exit_code == 1
@@ -276,8 +277,8 @@ def test_a_sweep_of_known_points_is_exit_0(known: Project) -> None:
 
 
 def test_lists_are_swept_at_their_outer_commas() -> None:
-    assert module._split("1, 2,4") == ["1", "2", "4"]
-    assert module._split("[1,2],[3]") == ["[1,2]", "[3]"]
+    assert asked.split("1, 2,4") == ["1", "2", "4"]
+    assert asked.split("[1,2],[3]") == ["[1,2]", "[3]"]
 
 
 def test_stored_outputs_are_clean_and_the_ledger_reads_them(known: Project) -> None:

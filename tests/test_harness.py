@@ -176,7 +176,7 @@ class TestForkedSurvey:
     def test_what_ran_before_the_section_is_honest(self) -> None:
         trial = tried(doubled, "mini.before").trials["mini.before"]
         assert not trial.caught
-        assert "measured 7: holds" in trial.account
+        assert "measured 7 (exactly): holds" in trial.account
 
     def test_a_name_that_the_chapter_has_taken_for_itself_stays_its_own(self) -> None:
         cells = [*CELLS[:2], Cell("length = lambda x: 14.0", "Straight"), *CELLS[2:]]

@@ -395,14 +395,14 @@ def test_an_edit_made_while_a_chapter_runs_is_not_overwritten(
     known: Project, monkeypatch: pytest.MonkeyPatch, old: str, new: str
 ) -> None:
     assert invoke(known, "pair").exit_code == 0
-    finish = cli._finish
+    finish = cli.finish
 
     def slow(*args: Any, **options: Any) -> Any:
         done = finish(*args, **options)
         edit_text(known, "slope", old, new)
         return done
 
-    monkeypatch.setattr(cli, "_finish", slow)
+    monkeypatch.setattr(cli, "finish", slow)
     result = invoke(known, "store", "slope")
     assert result.exit_code == 1
     assert "slope was edited while it ran: store it again" in result.stderr

@@ -145,7 +145,7 @@ def test_the_heat_chapters_do_not_run_again_for_the_flow_of_covariances(name: st
     assert not {"attnflow.gaussian.flow", "attnflow.gaussian.system"} & set(found)
 
 
-@pytest.mark.parametrize("change", ["transport/bridge.py", "kernels/fast.py", "claims.py"])
+@pytest.mark.parametrize("change", ["transport/bridge.py", "kernels/fast.py", "claims/rows.py"])
 def test_a_key_changes_with_what_is_reached_and_with_nothing_else(
     project: Project, change: str
 ) -> None:
@@ -155,7 +155,7 @@ def test_a_key_changes_with_what_is_reached_and_with_nothing_else(
 
     before = key()
     append(project.package / change, "\nCHANGED = True\n")
-    assert (key() != before) == (change == "claims.py")
+    assert (key() != before) == (change == "claims/rows.py")
 
 
 def test_what_travels_to_a_worker_can_be_imported(project: Project) -> None:

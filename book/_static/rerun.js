@@ -75,10 +75,7 @@
         if (!own.length) return;
         list.append(element("strong", "past runs: "));
         own.forEach(function (run) {
-          var words = Object.keys(run.parameters).filter(function (name) {
-            var field = form.elements[name];
-            return field && String(run.parameters[name]) !== field.dataset.default;
-          }).map(function (name) { return name + "=" + run.parameters[name]; }).join(", ") || "defaults";
+          var words = Object.keys(run.changed).map(function (name) { return name + "=" + run.changed[name]; }).join(", ") || "defaults";
           list.append(element("a", words, { href: run.page }), " ");
         });
       }, function () {});
@@ -91,6 +88,10 @@
     });
     if (!token) return;
     button("run").hidden = false;
+    form.querySelectorAll("[data-free]").forEach(function (field) { // a folder is named on the command line only
+      field.disabled = true;
+      field.title = "on the command line only";
+    });
     form.addEventListener("submit", function (event) {
       event.preventDefault();
       ask("POST", "/api/runs", { chapter: chapter, parameters: changed() }).then(show, failed);

@@ -1,4 +1,4 @@
-"""The command line: ``attnflow list | run | sweep | pair | store | claims | book | serve | assets``.
+"""The command line: ``attnflow list | run | sweep | pair | store | claims | book | pdf | serve | assets``.
 
 Exit codes: 0 all is well; 1 a check fails, a chapter stopped, the disk did not take a file or the
 cluster is gone; 2 the call itself was wrong; 130 it was interrupted.
@@ -8,40 +8,34 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import click
 
 from attnflow import __version__
 from attnflow.book import myst, pairs
-from attnflow.book.chapters import Chapter, Project, code, find_project, recipe
+from attnflow.book.asked import (
+    JOBS,
+    PARAMETER,
+    cluster,
+    finish,
+    longest_first,
+    pairs_of,
+    require_one_place,
+    runner_at,
+    split,
+)  # fmt: skip
+from attnflow.book.chapters import find_project, recipe
 from attnflow.book.compare import merge
-from attnflow.book.keep import CHECKS, NOTEBOOK, Shelf
-from attnflow.book.kernels import Runner
+from attnflow.book.keep import CHECKS, NOTEBOOK
 from attnflow.book.notebooks import checks, write_notebook
 from attnflow.book.parameters import BookError, require_writable
-from attnflow.book.run import Job, Run, execute_all, local
+from attnflow.book.run import Job, Run, local
 from attnflow.book.table import FORMATS
 from attnflow.book.terminal import Progress, print_checks, print_forecast, short
 from attnflow.claims import FAILS, HOLDS, OUTSIDE, Check, ledger
 
 _COLOUR = {HOLDS: "green", FAILS: "red", OUTSIDE: "yellow", "": "white"}
-_JOBS = click.option(
-    "-j", "--jobs", type=click.IntRange(1), help="Runs at once; one per core unless given."
-)
-_PARAMETER = click.option(
-    "-p", "--parameter", "given", multiple=True, metavar="NAME=VALUE", help="May be repeated."
-)
-
-
-def _CLUSTER(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that send runs to a Dask cluster."""
-    at = click.option("--scheduler", metavar="ADDRESS", help="A Dask cluster, as tcp://HOST:PORT.")
-    own = click.option("--workers", type=click.IntRange(1), help="A local Dask cluster of so many.")
-    return at(own(command))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -67,7 +61,7 @@ def list_() -> None:
 
 @cli.command()
 @click.argument("chapter")
-@_PARAMETER
+@PARAMETER
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for notebook and page.")
 @click.option("--no-html", is_flag=True, help="Only the notebook; rendering takes some seconds.")
 @click.option("--fresh", is_flag=True, help="Execute even if this run is known.")
@@ -78,11 +72,11 @@ def run(chapter: str, given: tuple[str, ...], out: Path | None, no_html: bool, f
     """
     project = find_project()
     prepared = recipe(project, chapter)
-    parameters = prepared.chapter.resolve(_pairs(given))
+    parameters = prepared.chapter.resolve(pairs_of(given))
     name, key = prepared.chapter.name, prepared.key(parameters)
     folder = out or project.build / "out" / f"{name}-{key}"
     require_writable(folder)
-    (done,) = _finish(project, [Job(name, parameters)], local(1), cache=not fresh)
+    (done,) = finish(project, [Job(name, parameters)], local(1), cache=not fresh)
     if isinstance(done, BookError):
         raise done
     notebook = folder / f"{name}.ipynb"
@@ -128,7 +122,7 @@ def pair(chapters: tuple[str, ...], side: str | None) -> None:
 
 @cli.command()
 @click.argument("chapters", nargs=-1)
-@_JOBS
+@JOBS
 def store(chapters: tuple[str, ...], jobs: int | None) -> None:
     """Execute CHAPTERS (all, unless named) at defaults and write their outputs into book/.
 
@@ -138,8 +132,8 @@ def store(chapters: tuple[str, ...], jobs: int | None) -> None:
     project = find_project()
     listed = [project.chapter(name) for name in chapters] or list(project.chapters().values())
     with Progress(len(listed), "chapters") as note:
-        todo = [Job(chapter.name, {}) for chapter in _longest_first(project, listed)]
-        results = _finish(project, todo, local(jobs), strict=True, finished=note)
+        todo = [Job(chapter.name, {}) for chapter in longest_first(project, listed)]
+        results = finish(project, todo, local(jobs), strict=True, finished=note)
     bad = 0
     for result in results:
         if isinstance(result, BookError):
@@ -162,7 +156,7 @@ def store(chapters: tuple[str, ...], jobs: int | None) -> None:
 
 @cli.command()
 @click.argument("chapter")
-@_PARAMETER
+@PARAMETER
 @click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder for table and plot.")
 @click.option("--format", "form", type=click.Choice(FORMATS), default="csv")
 @click.option(
@@ -170,8 +164,8 @@ def store(chapters: tuple[str, ...], jobs: int | None) -> None:
     help="What to keep of each run: a few kB, or all with its figures.",
 )  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say how many runs and hours, and run nothing.")
-@_JOBS
-@_CLUSTER
+@JOBS
+@cluster
 def sweep(
     chapter: str, given: tuple[str, ...], out: Path | None, form: str, what: str, dry_run: bool,
     jobs: int | None, scheduler: str | None, workers: int | None,
@@ -182,9 +176,9 @@ def sweep(
     """
     from attnflow.book import sweep as sweeping
 
-    _require_one_place(jobs, scheduler, workers)
+    require_one_place(jobs, scheduler, workers)
     project = find_project()
-    values = {name: _split(text) for name, text in _pairs(given).items()}
+    values = {name: split(text) for name, text in pairs_of(given).items()}
     if not values:
         raise click.UsageError("give at least one parameter with several values, as -p beta=1,2,4")
     grid = sweeping.Grid(project, chapter, values)
@@ -195,7 +189,7 @@ def sweep(
     folder = out or project.build / "sweeps" / grid.chapter
     require_writable(folder)
     table, picture = folder / f"{grid.chapter}.{form}", folder / f"{grid.chapter}.png"
-    with _runner(jobs, scheduler, workers) as runner, Progress(len(grid), "runs") as note:
+    with runner_at(jobs, scheduler, workers) as runner, Progress(len(grid), "runs") as note:
         done = sweeping.sweep(
             project, grid, runner, table, what=kind, plot_path=picture, finished=note
         )
@@ -237,8 +231,8 @@ def claims() -> None:
 @click.option("--stored", is_flag=True, help="Render the committed outputs; execute nothing.")
 @click.option("--strict", is_flag=True, help="Warnings of the renderer are errors.")
 @click.option("--fresh", is_flag=True, help="Execute every chapter even if nothing changed.")
-@_JOBS
-@_CLUSTER
+@JOBS
+@cluster
 def book(
     stored: bool, strict: bool, fresh: bool, jobs: int | None, scheduler: str | None,
     workers: int | None,
@@ -251,10 +245,10 @@ def book(
     unsound: list[Check] = []
     source = project.root
     if not stored:
-        chapters = _longest_first(project, project.chapters().values())
+        chapters = longest_first(project, project.chapters().values())
         todo = [Job(chapter.name, {}) for chapter in chapters]
-        with _runner(jobs, scheduler, workers) as runner, Progress(len(todo), "chapters") as note:
-            results = _finish(project, todo, runner, finished=note, cache=not fresh, strict=True)
+        with runner_at(jobs, scheduler, workers) as runner, Progress(len(todo), "chapters") as note:
+            results = finish(project, todo, runner, finished=note, cache=not fresh, strict=True)
         errors = [r for r in results if isinstance(r, BookError)]
         done = {r.chapter: r.whole for r in results if isinstance(r, Run)}
         unsound = [row for r in results if isinstance(r, Run) for row in r.unsound]
@@ -277,7 +271,13 @@ def book(
 
 
 @cli.command()
-@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="0: any free one.",
+)
 def serve(port: int) -> None:
     """The built book on this machine, with a form in every chapter to run it again.
 
@@ -286,6 +286,14 @@ def serve(port: int) -> None:
     from attnflow.book.serve.server import serve_book
 
     serve_book(find_project(), port, click.echo)
+
+
+@cli.command()
+def pdf() -> None:
+    """The built book as one PDF with contents and working links, printed by Chromium."""
+    from attnflow.book.pdf import print_book
+
+    click.echo(f"book in {short(print_book(find_project(), click.echo))}")
 
 
 @cli.command()
@@ -309,74 +317,6 @@ def assets(name: str | None, accept_licence: bool) -> None:
             click.echo(f"  from {asset.package} {asset.version}; {asset.licence}")
     except registry.AssetError as error:
         raise BookError(str(error)) from None
-
-
-def _finish(
-    project: Project, todo: list[Job], runner: Runner, *,
-    finished: Callable[[Job, Run | BookError], None] = lambda job, result: None,
-    cache: bool = True, strict: bool = False,
-) -> list[Run | BookError]:  # fmt: skip
-    """All of `todo` with their notebooks, in its order."""
-    results: dict[int, Run | BookError] = {}
-    with closing(execute_all(project, todo, runner, cache=cache, strict=strict)) as runs:
-        for index, result in runs:
-            results[index] = result
-            finished(todo[index], result)
-    return [results[index] for index in range(len(todo))]
-
-
-def _longest_first(project: Project, chapters: Iterable[Chapter]) -> list[Chapter]:
-    """By the time that the last run took, else by how much code there is: none ends alone."""
-    shelf = Shelf(project.build / "runs")
-
-    def cost(chapter: Chapter) -> tuple[float, int]:
-        spent = shelf.seconds(chapter.name)
-        return (max(spent, default=0.0), sum(map(len, code(chapter.read()))))
-
-    return sorted(chapters, key=cost, reverse=True)
-
-
-@contextmanager
-def _runner(jobs: int | None, scheduler: str | None, workers: int | None) -> Iterator[Runner]:
-    """Kernels here, or a cluster where one was named or asked for."""
-    _require_one_place(jobs, scheduler, workers)
-    if scheduler is None and workers is None:
-        yield local(jobs)
-        return
-    from attnflow.book.cluster import connect
-
-    with connect(scheduler, workers) as runner:
-        yield runner
-
-
-def _require_one_place(jobs: int | None, scheduler: str | None, workers: int | None) -> None:
-    """Refuse a call that says twice where runs happen, before anything is written."""
-    if sum(option is not None for option in (jobs, scheduler, workers)) > 1:
-        raise click.UsageError("one of --jobs, --workers and --scheduler says where runs happen")
-
-
-def _pairs(given: Iterable[str]) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for text in given:
-        name, sign, value = text.partition("=")
-        if not sign or not name or not value:
-            raise click.UsageError(f"a parameter is NAME=VALUE, got {text!r:.80}")
-        if name in out:
-            raise click.UsageError(f"{name} is given twice")
-        out[name] = value
-    return out
-
-
-def _split(text: str) -> list[str]:
-    """Values at top-level commas: "1,2" -> ["1", "2"], "[1,2],[3]" -> ["[1,2]", "[3]"]."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter == "[") - (letter == "]")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts]
 
 
 def main() -> None:

@@ -45,7 +45,8 @@ def _field(parameter: Parameter) -> str:
     else:
         numeric = parameter.type in ("int", "float")
         mode = ' inputmode="decimal"' if numeric else ""
-        entry = f'<input name="{name}" value="{default}" data-default="{default}"{mode}>'
+        free = " data-free" if parameter.is_free else ""
+        entry = f'<input name="{name}" value="{default}" data-default="{default}"{mode}{free}>'
     hint = escape(f"{parameter.help} ({parameter.allowed})")
     return f"<label><span>{name}</span> {entry} <small>{hint}</small></label>"
 

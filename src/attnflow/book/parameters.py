@@ -65,6 +65,11 @@ class Parameter(NamedTuple):
             return f"{self.type} in {left}{low:g}, {high:g}{right}"
         return self.type
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it is any text at all, such as the name of a folder."""
+        return self.type == "str" and not self.choices
+
     def parse(self, value: Any) -> Any:
         """`value`, perhaps text from a command line, as this parameter's type and in its range."""
         try:

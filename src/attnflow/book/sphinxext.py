@@ -3,7 +3,6 @@
 * ``{ledger}``, ``{score}``: every claim with its source, statement, checks, controls and verdicts, read from
   the outputs of the notebooks that are being rendered.
 * ``{errata}``: the misprints of the source documents, each with the check that decides it.
-* ``{command}``: a command of this project and what it prints, run while the page is made.
 * ``{measured}``: a table from the results of the benchmarks.
 * MathJax and plotly.js come from installed packages, so no page asks for anything outside.
 """
@@ -17,9 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from docutils import nodes
 from sphinx.application import Sphinx
-from sphinx.util.docutils import SphinxDirective
 
 from attnflow.book.badges import erratum_anchor
 from attnflow.book.chapters import find_project
@@ -51,37 +48,10 @@ class Errata(Table):
                     "",
                     *(f"- {_evidence(anchor, found)}" for anchor in entry.get("decided", [])),
                     *([f"- {entry['because'].strip()}"] if "because" in entry else []),
-                    *(
-                        [f"- To be decided in the chapter `{entry['chapter']}`."]
-                        if "chapter" in entry
-                        else []
-                    ),
                     ":::",
                     "",
                 ]
         return out
-
-
-class Command(SphinxDirective):
-    """``attnflow ARGUMENTS`` and its output, as a reader would see it."""
-
-    required_arguments = 1
-    final_argument_whitespace = True
-
-    def run(self) -> list[nodes.Node]:
-        from click.testing import CliRunner
-
-        from attnflow.book.cli import cli
-
-        book = Path(self.env.srcdir) / "book"
-        for path in [book / "claims.yml", *book.glob("*.ipynb")]:
-            self.env.note_dependency(str(path))
-        words = self.arguments[0].split()
-        result = CliRunner().invoke(cli, words, prog_name="attnflow")
-        if result.exit_code != 0:
-            raise self.error(f"attnflow {self.arguments[0]} exits with {result.exit_code}")
-        text = f"$ attnflow {self.arguments[0]}\n{result.output.rstrip()}"
-        return [nodes.literal_block(text, text, language="console")]
 
 
 class Measured(Table):
@@ -155,7 +125,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("ledger", Ledger)
     app.add_directive("score", Score)
     app.add_directive("errata", Errata)
-    app.add_directive("command", Command)
     app.add_directive("measured", Measured)
     app.connect("builder-inited", _copy_scripts)
     app.connect("html-page-context", _offline, priority=900)

@@ -148,8 +148,8 @@ def described(code: str, draws: bool) -> str:
     return "imports" if imports else "computes"
 
 
-def strip(entries: list[Entry]) -> str:
-    """The evidence for one box, as HTML: one line that opens to all rows."""
+def strip(entries: list[Entry], page: str = "") -> str:
+    """The evidence for one box of `page` (this one, if ""), as HTML: a line that opens to all rows."""
     rows = [row for entry in entries for row in (*entry.checks, *entry.controls)]
     sound = all(row.sound for row in rows)
     outside = any(row.verdict == OUTSIDE for row in rows)
@@ -159,17 +159,17 @@ def strip(entries: list[Entry]) -> str:
     if near:
         least = min(near, key=lambda row: row.slack)
         margin = f'<span class="af-margin">nearest to failing: {_times(least.slack)}</span>'
-    body = "".join(_claim(entry) for entry in entries)
+    body = "".join(_claim(entry, page) for entry in entries)
     return (
         f'<details class="af-strip af-{state}"><summary><span class="af-label">evidence</span> '
         f"<strong>{escape(_counted(rows))}</strong> {margin}</summary>{body}</details>"
     )
 
 
-def _claim(entry: Entry) -> str:
+def _claim(entry: Entry, page: str) -> str:
     lines = "".join(
         f'<tr class="{"af-control" if row.is_control else "af-check-row"}">'
-        f'<td><a href="#{escape(row.anchor())}">{escape(_label(row))}</a></td>'
+        f'<td><a href="{page}#{escape(row.anchor())}">{escape(_label(row))}</a></td>'
         f"<td>{escape(row.shown()['predicted'])}</td><td>{escape(row.shown()['measured'])}</td>"
         f"<td>{escape(row.verdict)}, {_times(row.distance if row.is_control else row.slack)}</td></tr>"
         for row in (*entry.checks, *entry.controls)

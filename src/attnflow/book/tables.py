@@ -19,12 +19,15 @@ class Table(SphinxDirective):
     def lines(self) -> list[str]:
         raise TypeError("write the page in a subclass")
 
-    def run(self) -> list[nodes.Node]:
+    def depend(self) -> None:
+        """The page is made again when a chapter or what is said of its claims changes."""
         book = Path(self.env.srcdir) / "book"
-        self.env.note_dependency(str(book / "claims.yml"))
-        self.env.note_dependency(str(book / "errata.yml"))
-        for path in book.glob("*.ipynb"):
+        for path in [*sorted(book.glob("*.yml")), *sorted(book.glob("*.ipynb"))]:
             self.env.note_dependency(str(path))
+
+    def run(self) -> list[nodes.Node]:
+        self.depend()
+        book = Path(self.env.srcdir) / "book"
         holder = nodes.container(classes=["af-ledger"])
         content = StringList(self.lines(), source=str(book / "claims.yml"))
         self.state.nested_parse(content, 0, holder)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from attnflow.book.chapters import Project, recipe
+from attnflow.book.chapters import Chapter, Project, recipe
 from attnflow.book.kernels import Kernels, Stopped
 from attnflow.book.notebooks import checks, write_notebook
 from attnflow.book.parameters import BookError
@@ -37,8 +37,9 @@ class Full(BookError):
 class Order:
     """One run that was asked for, and how far it is."""
 
-    def __init__(self, chapter: str, parameters: dict[str, Any], key: str, cells: int) -> None:
-        self.chapter, self.parameters, self.key, self.cells = chapter, parameters, key, cells
+    def __init__(self, chapter: Chapter, parameters: dict[str, Any], key: str, cells: int) -> None:
+        self.chapter, self.parameters, self.key, self.cells = chapter.name, parameters, key, cells
+        self.changed = chapter.changed(parameters)
         self.state, self.cell, self.message = WAITING, 0, ""
         self.rows: list[dict[str, Any]] = []
         self.seconds = 0.0
@@ -55,7 +56,7 @@ class Order:
         """What a page may know of it."""
         return {
             "name": self.name, "chapter": self.chapter, "parameters": self.parameters,
-            "key": self.key, "state": self.state, "cell": self.cell, "cells": self.cells,
+            "changed": self.changed, "key": self.key, "state": self.state, "cell": self.cell, "cells": self.cells,
             "message": self.message, "rows": self.rows, "seconds": self.seconds,
             "asked": self.asked,
             "page": f"/runs/{self.name}/book/{self.chapter}.html" if self.state == DONE else "",
@@ -79,8 +80,11 @@ class Desk:
         """A run, new or known; what is wrong with the wish is said at once."""
         prepared = recipe(self.project, chapter)
         parameters = prepared.chapter.resolve(given)
+        for rule in prepared.chapter.parameters:
+            if rule.is_free and parameters[rule.name] != rule.default:
+                raise BookError(f"{rule.name} names a file: give it to `attnflow run {chapter}`")
         cells = len(prepared.source.cells)
-        order = Order(chapter, parameters, prepared.key(parameters), cells)
+        order = Order(prepared.chapter, parameters, prepared.key(parameters), cells)
         with self._guard:
             known = self._orders.get(order.name)
             if known is not None and known.state not in (FAILED, CANCELLED):
@@ -175,9 +179,7 @@ class Desk:
             with suppress(OSError, ValueError, KeyError, TypeError, BookError):
                 told = json.loads(path.read_text("utf-8"))
                 chapter = self.project.chapter(told["chapter"])
-                order = Order(
-                    chapter.name, chapter.resolve(told["parameters"]), str(told["key"]), 0
-                )
+                order = Order(chapter, chapter.resolve(told["parameters"]), str(told["key"]), 0)
                 if path.parent.name != order.name:
                     continue
                 order.rows, order.seconds = list(told["rows"]), float(told["seconds"])

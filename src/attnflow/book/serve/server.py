@@ -24,9 +24,11 @@ def serve_book(project: Project, port: int, say: Callable[[str], None]) -> None:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((LOOPBACK, port))
+        listening.listen()
     except OSError as error:
         raise BookError(f"port {port} cannot be used: {error.strerror}; try --port") from None
     with listening:
+        port = listening.getsockname()[1]  # asked for 0: the one that was free
         site = Site(project, Guard(port), Desk(project))
         say(f"the book is at http://localhost:{port}/  (Ctrl-C ends it)")
         config = uvicorn.Config(site.application(), log_level="warning", lifespan="on")

@@ -148,8 +148,10 @@ class Site:
             chapter, given = wish["chapter"], wish.get("parameters", {})
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise Refused(400, "a wish is a chapter and its parameters, as JSON") from None
-        if chapter not in self.chapters or not isinstance(given, dict):
-            raise Refused(422, "there is no such chapter, or its parameters are no list of values")
+        if not isinstance(chapter, str) or chapter not in self.chapters:
+            raise Refused(422, "there is no such chapter")
+        if not isinstance(given, dict):
+            raise Refused(422, "parameters are given by name")
         order = await run_in_threadpool(self.desk.ask, chapter, given)
         return JSONResponse(order.told(), 202)
 

@@ -1,0 +1,106 @@
+"""Pages that are made of the chapters: figures as files, the gallery, parameters, what is new."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+import yaml
+
+from attnflow.book.chapters import find_project
+from attnflow.book.pages.new_here import bodies, read_new
+from attnflow.book.pages.pictures import FOLDER, book_pictures, image
+from attnflow.book.pages.slim import stripped
+
+PROJECT = find_project()
+HTML = PROJECT.build / "html"
+DRAWN = book_pictures(PROJECT.book)
+
+
+def test_every_figure_is_found_once_with_its_words() -> None:
+    everything = "\n".join(
+        output.get("data", {}).get("text/html", "")
+        for chapter in PROJECT.chapters().values()
+        for cell in chapter.read().cells
+        for output in cell.get("outputs", [])
+    )
+    named = re.findall(r'<figure class="af-figure" id="fig-([^"]+)"', everything)
+    found = [picture for drawn in DRAWN.values() for picture in drawn]
+    assert sorted(named) == sorted({p.name for p in found})
+    assert all(p.alt and p.caption for p in found)
+    assert sum(bool(p.svg) for p in found) > 50
+
+
+def test_a_picture_that_moves_is_no_image() -> None:
+    still, moving = (
+        [p for drawn in DRAWN.values() for p in drawn if bool(p.svg) is drawing]
+        for drawing in (True, False)
+    )
+    assert all("<img" in image(p) for p in still)
+    assert all("<img" not in image(p) for p in moving)
+
+
+@pytest.mark.built
+def test_the_built_book_has_every_picture_and_notebooks_without_outputs() -> None:
+    gallery = (HTML / "book" / "gallery.html").read_text("utf-8")
+    for name, drawn in DRAWN.items():
+        for picture in drawn:
+            assert f'href="{name}.html#fig-{picture.name}"' in gallery
+            if picture.svg:
+                file = HTML / "_static" / FOLDER / f"{picture.name}.svg"
+                assert file.read_text("utf-8") == picture.svg
+        downloaded = nbformat.read(HTML / "_sources" / "book" / f"{name}.ipynb", as_version=4)
+        assert not any(cell.get("outputs") for cell in downloaded.cells)
+        assert [c.source for c in downloaded.cells] == [
+            c.source for c in PROJECT.chapters()[name].read().cells
+        ]
+    assert not list((HTML / "_static").rglob("*.map"))
+
+
+@pytest.mark.built
+def test_the_first_page_has_a_card_for_every_chapter() -> None:
+    page = (HTML / "book" / "intro.html").read_text("utf-8")
+    assert re.findall(r'<a class="af-card" href="(\w+)\.html"', page) == list(PROJECT.chapters())
+
+
+@pytest.mark.built
+def test_the_page_on_reruns_lists_every_parameter() -> None:
+    page = (HTML / "book" / "rerun.html").read_text("utf-8")
+    for name, chapter in PROJECT.chapters().items():
+        assert f"attnflow run {name}" in re.sub("<[^>]+>", "", page)
+        for parameter in chapter.parameters:
+            assert f">{parameter.name}<" in page
+
+
+def test_a_stripped_notebook_keeps_its_cells() -> None:
+    notebook = PROJECT.chapter("one_step").read()
+    before = [cell.source for cell in notebook.cells]
+    assert [cell.source for cell in stripped(notebook).cells] == before
+    assert not any(cell.get("outputs") for cell in notebook.cells)
+
+
+@pytest.mark.parametrize(
+    ("entry", "sentence"),
+    [
+        ({"box": "a"}, "an entry has box, figure, sure, refuted, near"),
+        (
+            {"box": "a", "figure": "b", "sure": "very", "refuted": "c", "near": "d"},
+            "sure is one of",
+        ),
+    ],
+)
+def test_an_entry_that_lacks_something_is_named(
+    tmp_path: Path, entry: dict[str, Any], sentence: str
+) -> None:
+    path = tmp_path / "new.yml"
+    path.write_text(yaml.safe_dump([entry]), encoding="utf-8")
+    with pytest.raises(ValueError, match=sentence):
+        read_new(path)
+
+
+def test_a_statement_is_read_with_the_boxes_inside_it() -> None:
+    text = "::::{prf:theorem} One\n:label: one\n\nA\n\n:::{note}\nB\n:::\n::::\n\n:::{prf:proof}\nC\n:::"
+    assert [(box.label, box.body) for box in bodies(text)] == [("one", "A\n\n:::{note}\nB\n:::")]
