@@ -1,7 +1,7 @@
 """``{lab} NAME``: a laboratory of _static/live, with what is said where no script runs.
 
 The content is the caption. Scripts are classic ones, in one namespace, since a page that is opened
-as a plain file may load no modules; pages load them only if they hold a laboratory. What a
+as a plain file may load no modules; pages load them only if something in them moves. What a
 laboratory shows of stored results travels in the page, as JSON that is made here from the
 package's data: a plain file may not fetch, either.
 """
@@ -9,7 +9,6 @@ package's data: a plain file may not fetch, either.
 from __future__ import annotations
 
 import base64
-import json
 import re
 from collections.abc import Callable
 from html import escape
@@ -20,6 +19,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from attnflow.figures.players import embedded
 from attnflow.sphere.stored import figure3
 
 #: The mathematics, in the order in which the files need each other.
@@ -30,8 +30,9 @@ MATHS = tuple(
         "lipschitz", "gaussian", "mixture", "langevin",
     )
 )  # fmt: skip
-#: What laboratories have in common.
-PARTS = tuple(f"live/parts/{name}.js" for name in ("draw", "controls", "hands", "lab"))
+#: What laboratories have in common, and what figures that move and coloured texts need beyond it.
+PARTS = tuple(f"live/parts/{name}.js" for name in ("draw", "controls", "hands", "globe", "lab"))
+FIGURES = {"data-recorded": "live/parts/recorded.js", "af-spans": "live/parts/spans.js"}
 #: Shares are kept as bytes.
 LEVELS = 255
 
@@ -67,22 +68,31 @@ def fragment(name: str) -> str:
     >>> fragment("sphere")
     '<div class="af-lab" data-lab="sphere"><p>This laboratory needs JavaScript.</p></div>'
     """
-    data = json.dumps(DATA[name](), separators=(",", ":")) if name in DATA else ""
-    below = f'<script type="application/json">{data}</script>' if data else ""
+    below = embedded(DATA[name]()) if name in DATA else ""
     return (
         f'<div class="af-lab" data-lab="{escape(name)}"><p>This laboratory needs JavaScript.</p>'
         f"</div>{below}"
     )
 
 
-def scripts(names: list[str]) -> list[str]:
-    """What a page with these laboratories loads, in order.
+def scripts(body: str) -> list[str]:
+    """What a page with this body loads, in order; nothing if nothing in it moves.
 
-    >>> scripts([]), scripts(["sphere", "sphere"])[-2:]
+    >>> scripts("<p>a text</p>"), scripts(fragment("sphere"))[-2:]
     ([], ['live/parts/lab.js', 'live/labs/sphere.js'])
+    >>> scripts('<div data-recorded="tokens">')[-1]
+    'live/parts/recorded.js'
     """
-    labs = [f"live/labs/{name}.js" for name in dict.fromkeys(names)]
-    return [*MATHS, *PARTS, *labs] if labs else []
+    names = dict.fromkeys(re.findall(r'data-lab="([a-z_]+)"', body))
+    figures = [script for mark, script in FIGURES.items() if mark in body]
+    if not names and not figures:
+        return []
+    return [
+        *(MATHS if names else MATHS[:1]),
+        *PARTS,
+        *figures,
+        *(f"live/labs/{n}.js" for n in names),
+    ]
 
 
 class Lab(SphinxDirective):
@@ -104,7 +114,7 @@ class Lab(SphinxDirective):
 
 
 def _scripts(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    for script in scripts(re.findall(r'data-lab="([a-z_]+)"', context.get("body", ""))):
+    for script in scripts(context.get("body", "")):
         app.add_js_file(script, priority=600)
 
 

@@ -72,6 +72,7 @@
       ],
       start,
       rewind: (v) => { v.t = 0; },
+      atEnd: (v) => v.t >= END,
       changed: (key, v, s) => { if (key !== "t") start(v, s); },
       frame: (seconds, v, s) => { v.t = Math.min(END, v.t + 0.35 * seconds); s.show(); return v.t < END; },
       say: (v, s) => {

@@ -77,6 +77,7 @@
       ],
       start,
       rewind: (v) => { v.t = 0; },
+      atEnd: (v) => v.t >= T,
       changed: (key, v, s) => { if (key !== "t") start(v, s); },
       work: (v, s) => {
         const begun = performance.now();

@@ -83,6 +83,7 @@
       ],
       start,
       rewind: (v) => { v.part = 0; },
+      atEnd: (v) => v.part >= 100,
       changed: (key, v, s) => { if (key === "seed" || key === "n") v.tokens = null; if (key !== "part") start(v, s); },
       work: (v, s) => {
         const begun = performance.now();

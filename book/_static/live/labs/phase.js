@@ -83,6 +83,7 @@
       ],
       start: begin,
       rewind: (v) => { v.t = 0; },
+      atEnd: (v) => v.t >= end,
       changed: (key, v, s) => { if (key !== "t") begin(v, s); },
       // a run is computed a few milliseconds at a time
       work: (v, s) => {

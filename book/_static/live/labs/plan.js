@@ -58,6 +58,7 @@
       ],
       start,
       rewind: (v) => { v.eps = 5; },
+      atEnd: (v) => v.eps <= 0.005,
       changed: (key, v, s) => { if (key === "n" || key === "seed") v.points = null; start(v, s); },
       frame: (seconds, v, s) => { v.eps = Math.max(0.005, v.eps * Math.exp(-seconds)); s.show(); start(v, s); return v.eps > 0.005; },
       say: (v, s) => `ε = ${live.shown(v.eps)}: the mean squared way is ${live.shown(s.way, 4)} under the plan and ${live.shown(s.best, 4)} at best (W₂ = ${live.shown(Math.sqrt(s.best), 4)}). A point is sent to ${live.shown(s.partners, 2)} partners on average.`,

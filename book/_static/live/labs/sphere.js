@@ -11,29 +11,10 @@
       s.turn = s.turn || { yaw: 0.5, tilt: 0.35 };
       s.energies = [[0, live.sphereEnergy(s.x, v.beta)]];
     };
-    const drawSphere = (view, v, s) => {
-      const { c, colours } = view, r = Math.min(view.width, view.height) * 0.46, cx = view.width / 2, cy = view.height / 2;
-      const cosY = Math.cos(s.turn.yaw), sinY = Math.sin(s.turn.yaw), cosT = Math.cos(s.turn.tilt), sinT = Math.sin(s.turn.tilt);
-      const project = (a) => {
-        const u = cosY * a[0] - sinY * a[1], w = sinY * a[0] + cosY * a[1];
-        return { u: cx + r * u, w: cy - r * (cosT * a[2] - sinT * w), depth: cosT * w + sinT * a[2] };
-      };
-      c.strokeStyle = colours.muted;
-      c.globalAlpha = 0.5; c.beginPath(); c.arc(cx, cy, r, 0, 2 * Math.PI); c.stroke();
-      c.globalAlpha = 0.18;
-      const circle = (at) => { c.beginPath(); for (let k = 0; k <= 60; k++) { const p = project(at(k * Math.PI / 30)); c.lineTo(p.u, p.w); } c.stroke(); };
-      for (let ring = -2; ring <= 2; ring++) { const h = ring / 3, q = Math.sqrt(1 - h * h); circle((a) => [q * Math.cos(a), q * Math.sin(a), h]); }
-      for (let k = 0; k < 4; k++) { const a = k * Math.PI / 4; circle((b) => [Math.cos(b) * Math.cos(a), Math.cos(b) * Math.sin(a), Math.sin(b)]); }
-      const seen = s.x.map((a, i) => ({ ...project(a), i })).sort((a, b) => b.depth - a.depth);
-      for (const p of seen) {
-        const first = v.mask === "decoder" && p.i === 0;
-        c.globalAlpha = p.depth > 0 ? 0.3 : 0.95;
-        c.fillStyle = first ? colours.red : v.mask === "decoder" ? live.rampColour(0.15 + 0.75 * p.i / s.x.length) : colours.blue;
-        c.beginPath(); c.arc(p.u, p.w, (p.depth > 0 ? 4 : 5.5) + (first ? 2 : 0), 0, 2 * Math.PI); c.fill();
-        c.strokeStyle = colours.ground; c.lineWidth = 1; c.stroke();
-      }
-      c.globalAlpha = 1;
-    };
+    const drawSphere = (view, v, s) => live.globe(view, s.x, {
+      turn: s.turn, size: (i) => (v.mask === "decoder" && i === 0 ? 7.5 : 5.5),
+      colour: (i) => (v.mask === "encoder" ? view.colours.blue : i === 0 ? view.colours.red : live.rampColour(0.15 + 0.75 * i / s.x.length)),
+    });
     const drawCurve = (view, v, s) => {
       const best = Math.exp(v.beta) / (2 * v.beta), least = Math.min(...s.energies.map((e) => e[1]), best * 0.999), end = Math.max(s.t, 2);
       const plot = live.plot(view, { x: [0, end], y: [least * 0.97, best * 1.06], ylog: best / least > 8, left: 56, xlabel: "time t" });

@@ -15,7 +15,7 @@
   };
 
   // controls: {label, min, max, step, value} or with log: true; {label, choices, value}; {points: true}. One with
-  // when: {other: value} has a say only then, and is disabled otherwise.
+  // when: {other: value} has a say only then, and is disabled otherwise; words(value) is how its value is shown.
   live.controls = (panel, name, controls, changed) => {
     const values = {}, parts = {}, inputs = {};
     const means = (control) => Object.entries(control.when || {}).every(([other, value]) => values[other] === value);
@@ -33,6 +33,7 @@
       if (control.points) { parts[key] = () => {}; return; }
       const to = (v) => (control.log ? Math.round(STEPS * Math.log(v / control.min) / Math.log(control.max / control.min)) : v);
       const from = (p) => (control.log ? Number((control.min * (control.max / control.min) ** (p / STEPS)).toPrecision(3)) : Number(p));
+      const words = control.words || ((value) => live.shown(value));
       const shown = live.element("output"), input = control.choices
         ? live.element("select", { name: key }, control.choices.map((c) => live.element("option", { text: c })))
         : live.element("input", { type: "range", name: key, min: control.log ? 0 : control.min, max: control.log ? STEPS : control.max, step: control.log ? 5 : control.step });
@@ -41,13 +42,13 @@
       parts[key] = () => {
         input.value = control.choices ? values[key] : to(values[key]);
         if (control.choices) return;
-        shown.textContent = live.shown(values[key]);
+        shown.textContent = words(values[key]);
         input.setAttribute("aria-valuetext", shown.textContent);
       };
       parts[key]();
       input.addEventListener("input", () => {
         values[key] = control.choices ? input.value : from(input.value);
-        if (!control.choices) { shown.textContent = live.shown(values[key]); input.setAttribute("aria-valuetext", shown.textContent); }
+        if (!control.choices) { shown.textContent = words(values[key]); input.setAttribute("aria-valuetext", shown.textContent); }
         enable();
         changed(key);
       });

@@ -7,7 +7,7 @@
   const SPEEDS = ["¼×", "½×", "1×", "2×", "4×"], FACTORS = [0.25, 0.5, 1, 2, 4];
 
   /* spec: controls; panels [{title, label, ratio, legend, draw(view, v, s) -> plot, handles, moved, turned}]; columns;
-     start(v, s); changed(key, v, s), which is start unless given; frame(seconds, v, s) -> false at the end;
+     start(v, s); changed(key, v, s), which is start unless given; frame(seconds, v, s) -> false at the end; atEnd(v, s);
      rewind(v, s) before a new start; work(v, s) -> whether more is to be computed; say(v, s); auto: plays by itself. v are the values, s the state. */
   live.lab = (root, name, spec) => {
     const s = {}, calm = window.matchMedia && matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -17,7 +17,7 @@
     const grid = live.element("div", { class: "af-lab-panels af-lab-columns-" + (spec.columns || spec.panels.length) });
     const says = live.element("p", { class: "af-lab-says", role: "status" });
     const bar = live.element("div", { class: "af-lab-bar" }), panel = live.element("div", { class: "af-lab-controls" });
-    root.replaceChildren(grid, says, panel, bar);
+    root.replaceChildren(grid, ...(spec.say ? [says] : []), panel, bar);
 
     const controls = { ...spec.controls };
     if (plays) {
@@ -25,7 +25,7 @@
       controls.loop = { label: "loop", choices: ["off", "on"], value: spec.loop ? "on" : "off", place: bar };
     }
     const button = (text, act) => { const made = live.element("button", { type: "button", text }); made.addEventListener("click", act); return made; };
-    const play = button("", () => { playing = !playing; if (playing && s.ended) restart(); tell(); want(); });
+    const play = button("", () => { playing = !playing; if (playing && (s.ended || (spec.atEnd && spec.atEnd(v, s)))) restart(); tell(); want(); });
     const tell = () => {
       play.textContent = playing ? "❚❚ pause" : "▶ play";
       play.setAttribute("aria-pressed", String(playing));
@@ -114,8 +114,8 @@
   // Data that the build put into the page for a laboratory.
   live.data = (root) => { const found = (root.closest("figure") || root).querySelector("script[type='application/json']"); return found && JSON.parse(found.textContent); };
 
-  const begin = () => document.querySelectorAll(".af-lab[data-lab]").forEach((root) => {
-    const make = live.labs[root.dataset.lab];
+  const begin = () => document.querySelectorAll(".af-lab").forEach((root) => {
+    const make = root.dataset.lab ? live.labs[root.dataset.lab] : root.dataset.recorded ? live.recorded : live.spans;
     if (make && !root.live) make(root);
   });
   if (document.readyState === "loading") window.addEventListener("DOMContentLoaded", begin); else setTimeout(begin);
