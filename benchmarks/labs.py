@@ -32,14 +32,14 @@ def frames(shelf: Shelf, name: str) -> list[float]:
         lab.get_by_role("button", name="start again").click()
         play.click()
     for k in range(FRAMES):
+        count = shelf.page.evaluate(f"{stats}.frames")
         if not play.count():
             sliders = lab.locator("input[type=range]:enabled")
-            sliders.nth(k % sliders.count()).press("ArrowRight" if k % 3 else "ArrowLeft")
-        count = shelf.page.evaluate(f"{stats}.frames")
-        try:
-            shelf.page.wait_for_function(f"{stats}.frames > {count}", timeout=2000)
-        except Exception:  # it has come to its end
-            break
+            slider = sliders.nth(k % sliders.count())
+            slider.press("ArrowLeft" if slider.evaluate("c => c.value === c.max") else "ArrowRight")
+        elif play.get_attribute("aria-pressed") == "false":
+            break  # it has come to its end
+        shelf.page.wait_for_function(f"{stats}.frames > {count}")
         out.append(shelf.page.evaluate(f"{stats}.last"))
     shelf.pause(lab)
     return out

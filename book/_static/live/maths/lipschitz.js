@@ -64,12 +64,12 @@
 
   // Two leaders au + bw and au - bw, all others at ru, for a diagonal A in the plane and V = I.
   const best = (A, R, n) => {
-    const grid = 129, found = { bound: -1 };
+    const grid = 129, found = { bound: -1 }, angles = Array.from({ length: grid }, (_, p) => (Math.PI / 2) * p / (grid - 1));
+    const cosines = angles.map(Math.cos), sines = angles.map(Math.sin);
     for (const along of [0, 1]) {
       const lambda = A[along][along];
       for (let p = 0; p < grid; p++) for (let q = 0; q < grid; q++) {
-        const angle = (Math.PI / 2) * p / (grid - 1), r = R * (2 * q / (grid - 1) - 1);
-        const a = R * Math.cos(angle), b = R * Math.sin(angle);
+        const r = R * (2 * q / (grid - 1) - 1), a = R * cosines[p], b = R * sines[p];
         const held = 1 / (1 + (n - 2) / 2 * Math.exp(-r * lambda * (a - r)));
         const bound = Math.sqrt((n - 2) / 2) * held * b * Math.abs(r) * Math.abs(lambda);
         if (bound > found.bound) Object.assign(found, { bound, along, a, b, r });
