@@ -2,92 +2,71 @@
 
 from __future__ import annotations
 
-import shutil
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from tolerances import ROUNDING
+from browsers import chromium
+from live_cases import CASES, CLOSE, NAMES
 
-from attnflow import sphere
 from attnflow.book.chapters import find_project
-from attnflow.softmax import softmax_rows
+from attnflow.book.labs import MATHS
 
-LIVE = find_project().book / "_static" / "live"
-#: Sums of a few dozen terms of size e^beta, in another order than numpy's.
-CLOSE = 1e5 * ROUNDING
+STATIC = find_project().book / "_static"
+#: Functions that draw random numbers: no other generator gives the same, see the tests below.
+RANDOM = {"random", "gaussian", "gaussians", "spherePoints", "mixtureSample"}
+PLAIN = """([call, a]) => {
+  const plain = (v) => ArrayBuffer.isView(v) ? Array.from(v) : Array.isArray(v) ? v.map(plain) : v;
+  return plain(new Function("a", "return " + call)(a));
+}"""
 
-pytestmark = pytest.mark.browser
+browser = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
 def page() -> Iterator[Any]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.skip("no chromium on this machine: install it to test the pages in a browser")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        app = playwright.chromium.launch(
-            executable_path=found, args=["--no-sandbox", "--disable-gpu"]
-        )
+    with chromium() as app:
         page = app.new_page()
-        for name in ("attention", "lab", "sphere"):
-            page.add_script_tag(path=LIVE / f"{name}.js")
+        for name in MATHS:
+            page.add_script_tag(path=STATIC / name)
         yield page
-        app.close()
 
 
-def tokens(n: int, d: int, seed: int) -> np.ndarray:
-    x = np.random.default_rng(seed).normal(size=(n, d))
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
+def listed(value: Any) -> Any:
+    """Arrays as the lists that travel to the browser."""
+    if isinstance(value, dict):
+        return {key: listed(part) for key, part in value.items()}
+    return value.tolist() if isinstance(value, np.ndarray) else value
 
 
-@pytest.mark.parametrize("normalised", [True, False])
-@pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize(("n", "d", "beta"), [(2, 2, 0.1), (16, 3, 4.0), (40, 5, 9.0)])
-def test_velocity(page: Any, n: int, d: int, beta: float, causal: bool, normalised: bool) -> None:
-    x = tokens(n, d, n)
-    live = page.evaluate(
-        "([x, beta, how]) => attnflow.sphereVelocity(x, beta, how)",
-        [x.tolist(), beta, {"causal": causal, "usa": not normalised}],
-    )
-    ours = sphere.velocity(x, beta, normalised, causal=causal)
-    assert np.abs(np.array(live) - ours).max() <= CLOSE * max(1.0, np.abs(ours).max())
+@browser
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", CASES)
+def test_a_live_function_says_what_the_package_says(page: Any, name: str, seed: int) -> None:
+    count = 0
+    for call, args, ours, tol in CASES[name](np.random.default_rng([seed, len(name)])):
+        live = np.array(page.evaluate(PLAIN, [call, [listed(a) for a in args]]), dtype=float)
+        ours = np.asarray(ours, dtype=float)
+        assert live.shape == ours.shape, call
+        if not np.array_equal(live, ours):  # both may be infinite
+            wrong = np.abs(live - ours).max() / max(1.0, np.abs(ours).max())
+            assert wrong <= tol, f"{call}: {wrong:.1e}"
+        count += 1
+    assert count
 
 
-@pytest.mark.parametrize("beta", [0.1, 4.0, 20.0])
-def test_energy(page: Any, beta: float) -> None:
-    x = tokens(24, 3, 1)
-    live = page.evaluate("([x, beta]) => attnflow.sphereEnergy(x, beta)", [x.tolist(), beta])
-    assert abs(live / sphere.energy(x, beta) - 1) <= CLOSE
+def test_every_live_function_is_compared() -> None:
+    defined = {
+        name
+        for path in MATHS
+        for name in re.findall(r"^  live\.(\w+) =", (STATIC / path).read_text("utf-8"), re.M)
+    }
+    assert defined == NAMES | RANDOM
 
 
-def test_softmax_of_large_scores(page: Any) -> None:
-    scores = np.random.default_rng(2).normal(size=(6, 6)) * 500
-    live = page.evaluate("scores => attnflow.softmaxRows(scores, false)", scores.tolist())
-    assert np.abs(np.array(live) - softmax_rows(scores.copy())).max() <= CLOSE
-
-
-def test_a_path_of_steps_is_the_flow(page: Any) -> None:
-    """Heun's method with step 0.01 is exact to about 1e-5 at time two."""
-    x = tokens(12, 3, 3)
-    live = page.evaluate(
-        "x => { for (let k = 0; k < 200; k++) x = attnflow.sphereStep(x, 2, 0.01, {}); return x; }",
-        x.tolist(),
-    )
-    ours = sphere.flow(x, 2.0, [0.0, 2.0]).tokens[-1]
-    assert np.abs(np.array(live) - ours).max() <= 1e-4
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_clusters_are_counted_as_the_package_counts_them(page: Any, seed: int) -> None:
-    x = tokens(30, 2, seed)
-    live = page.evaluate("x => attnflow.clusters(x, 0.99)", x.tolist())
-    assert live == len(set(sphere.clusters(x, 0.01).tolist()))
-
-
+@browser
 def test_points_are_on_the_sphere_and_the_seed_decides(page: Any) -> None:
     make = "seed => attnflow.spherePoints(200, 3, seed)"
     x, again, other = (np.array(page.evaluate(make, seed)) for seed in (5, 5, 6))
@@ -95,3 +74,19 @@ def test_points_are_on_the_sphere_and_the_seed_decides(page: Any) -> None:
     assert (x == again).all()
     assert not (x == other).any()
     assert np.abs(x.mean(axis=0)).max() <= 0.25  # four standard deviations of 1/sqrt(3 * 200)
+
+
+@browser
+def test_random_numbers_have_the_moments_they_should_have(page: Any) -> None:
+    """Within five standard errors, 5 sqrt(m / 20000) for a moment of variance m."""
+    u = np.array(page.evaluate("(r => Array.from({length: 20000}, r))(attnflow.random(3))"))
+    assert ((u >= 0) & (u < 1)).all()
+    assert abs(u.mean() - 0.5) <= 5 * np.sqrt(1 / 12 / 20000)
+    g = np.array(page.evaluate("attnflow.gaussians(10000, 2, 4)")).ravel()
+    for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert abs((g**power).mean() - moment) <= 5 * np.sqrt(variance / 20000), power
+    mix = {"weights": [0.25, 0.75], "means": [-2.0, 1.0], "vars": [0.25, 1.0]}
+    x = np.array(page.evaluate("mix => attnflow.mixtureSample(mix, 20000, 5)", mix))
+    assert (np.diff(x) >= 0).all()
+    assert abs(x.mean() - 0.25) <= 5 * np.sqrt(2.5 / 20000)
+    assert abs(x.var() - 2.5) <= 0.1

@@ -111,7 +111,11 @@ def _copy_scripts(app: Sphinx) -> None:
     """Put MathJax and plotly.js where Sphinx looks for static files."""
     folder = Path(app.outdir) / "_static"
     folder.mkdir(parents=True, exist_ok=True)
-    for package, name in (("sphinx-mathjax-offline", _MATHJAX), ("plotly", _PLOTLY)):
+    wanted = [("sphinx-mathjax-offline", _MATHJAX)]
+    pages = Path(app.srcdir, "book").glob("*.ipynb")
+    if any(b"Plotly.newPlot" in path.read_bytes() for path in pages):  # outputs stored long ago
+        wanted.append(("plotly", _PLOTLY))
+    for package, name in wanted:
         target = folder / name
         if target.is_file():
             continue

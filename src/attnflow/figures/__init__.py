@@ -1,11 +1,12 @@
 """Figures in the house style, as the pages show them.
 
 A matplotlib figure is shown as inline SVG whose ink is the page's own text colour, so one figure
-serves the light and the dark page. A plotly figure is shown as a fragment of HTML that uses the
-book's own copy of plotly.js. Both need an alternative text; a caption stands below.
+serves the light and the dark page. What moves is data and a still; the page draws it. All need an
+alternative text; a caption stands below.
 
 :mod:`~attnflow.figures.style` has the colours and matplotlib's style, :mod:`~attnflow.figures.shown`
-turns a figure into what a notebook displays, :mod:`~attnflow.figures.players` has figures that move.
+turns a figure into what a notebook displays, :mod:`~attnflow.figures.players` has figures that move,
+:mod:`~attnflow.figures.spans` texts whose words are coloured by numbers.
 """
 
 from attnflow.figures.players import curve_player as curve_player
@@ -13,7 +14,7 @@ from attnflow.figures.players import sphere_player as sphere_player
 from attnflow.figures.players import token_player as token_player
 from attnflow.figures.shown import Shown as Shown
 from attnflow.figures.shown import show as show
-from attnflow.figures.shown import show_plotly as show_plotly
+from attnflow.figures.spans import spans as spans
 from attnflow.figures.style import BLUE as BLUE
 from attnflow.figures.style import GREEN as GREEN
 from attnflow.figures.style import GREY as GREY

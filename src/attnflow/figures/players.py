@@ -1,127 +1,93 @@
-"""Tokens and curves that move under a slider, drawn by plotly.
+"""Tokens and curves that move under a slider: frames computed here, drawn by the page's own scripts.
 
-A player is a figure with one frame a time. What changes from one to another is how a frame is
-drawn; frames, slider, button and page are the same for all (``_play``).
+A player is data and a still. The page (_static/live/parts/recorded.js) draws the frames, with the
+controls of the laboratories; where no script runs, as in a notebook that is only looked at, there is
+the still: the frame at which the player opens.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
+import matplotlib as mpl
 import numpy as np
 
-from attnflow.figures.shown import Shown, show_plotly
+from attnflow.figures.shown import Shown, described, figure
 from attnflow.figures.style import BLUE, GREY, ORANGE
 from attnflow.validate import Array
 
-#: A token's tail reaches back to where it was this many frames ago.
-TAIL = 3
-_PALE = "rgba(139,145,154,.25)"  # GREY, for lines of a grid
+#: The side of a panel of a still, in pixels.
+SIDE = 240.0
 
 
 def token_player(
-    panels: Mapping[str, Array], times: Array, *, colour: Array, name: str, alt: str, caption: str
-) -> Shown:
+    panels: Mapping[str, Array], times: Array, *, colour: Array, name: str, alt: str, caption: str,
+    clock: str = "time t",
+) -> Shown:  # fmt: skip
     """Tokens in the plane moving through layers, one panel a kind, with a slider and a play button.
 
-    `panels` maps a title to states of shape (m, n, 2); `colour` gives each token its hue.
+    `panels` maps a title to states of shape (m, n, 2); `colour` gives each token its hue; `clock` says
+    what the slider counts. It opens at the last frame, with the ways that led there.
 
     >>> states = np.linspace(0.0, 1.0, 12).reshape(3, 2, 2)
     >>> shown = token_player({"softmax": states}, np.arange(3.0), colour=np.arange(2.0),
     ...                      name="tokens", alt="Two tokens", caption="They rise.")
-    >>> shown.html.count('"name":"2"')  # the last frame
-    1
+    >>> '"times":["0","1","2"]' in shown.html
+    True
     """
-    import plotly.graph_objects as go
-    from plotly.subplots import make_subplots
-
     for title, states in panels.items():
         if states.ndim != 3 or states.shape[2] != 2 or len(states) != len(times):
             raise ValueError(
                 f"states must be (times, n, 2) with {len(times)} times, got {states.shape} for "
                 f"{title!r}"
             )
-    titles, trails = list(panels), [np.round(states, 3) for states in panels.values()]
-    fig = make_subplots(rows=1, cols=len(titles), subplot_titles=titles, horizontal_spacing=0.04)
-    tail = {"line": {"color": GREY, "width": 1}}
-    dots = {"marker": _marker(colour, size=8, rim=0.5)}
-
-    def draw(k: int) -> list[Any]:
-        return [trace for x in trails for trace in _moment(go.Scatter, x, k, tail, dots)]
-
-    columns = [1 + i // 2 for i in range(2 * len(titles))]
-    fig.add_traces(draw(0), rows=[1] * len(columns), cols=columns)
-    for column, x in enumerate(trails, start=1):
-        reach = 1.08 * float(np.abs(x).max())
-        axis = {"range": [-reach, reach], "zeroline": False, "gridcolor": _PALE}
-        fig.update_xaxes(axis, row=1, col=column)
-        fig.update_yaxes(
-            {**axis, "scaleanchor": f"x{column if column > 1 else ''}"}, row=1, col=column
-        )
-    fig.update_layout(height=370, margin={"l": 30, "r": 10, "t": 36, "b": 20}, showlegend=False)
-    traces = list(range(len(columns)))
-    return _play(fig, draw, times, traces=traces, name=name, alt=alt, caption=caption)
+    hues = _hues(colour)
+    data = {
+        "panels": [
+            {"title": title, "states": _rounded(x), "reach": _reach(x)}
+            for title, x in panels.items()
+        ],
+        "colour": hues.tolist(),
+    }
+    still = [_dots(x[-1] / _reach(x), hues) for x in panels.values()]
+    return _player("tokens", data, times, len(times) - 1, still, name, alt, caption, clock)
 
 
 def sphere_player(
-    path: Array, times: Array, *, colour: Array, name: str, alt: str, caption: str
-) -> Shown:
+    path: Array, times: Array, *, colour: Array, name: str, alt: str, caption: str,
+    clock: str = "time t",
+) -> Shown:  # fmt: skip
     """Tokens on the sphere of space, states of shape (m, n, 3), with a slider and a play button.
 
-    The sphere is a net that a reader can turn, with a veil that dims the tokens behind it;
-    `colour` gives each token its hue.
+    The sphere is a net that a reader can turn; tokens behind it are paler. `colour` gives each token
+    its hue.
 
     >>> path = np.tile(np.eye(3), (4, 1, 1))
     >>> shown = sphere_player(path, np.arange(4.0), colour=np.arange(3.0),
     ...                       name="globe", alt="Three tokens", caption="They rest.")
-    >>> shown.html.count('"type":"surface"')
-    1
+    >>> 'data-recorded="sphere"' in shown.html
+    True
     """
-    import plotly.graph_objects as go
-
     if path.ndim != 3 or path.shape[2] != 3 or len(path) != len(times):
         raise ValueError(
             f"path must be (times, n, 3) with {len(times)} times, got shape {path.shape}"
         )
-    x = np.round(path, 3)
-    still: dict[str, Any] = {"hoverinfo": "skip"}
-    tail = {"line": {"color": GREY, "width": 3}, "opacity": 0.9, **still}
-    dots = {"marker": _marker(colour, size=6, rim=1), **still}
-
-    def draw(k: int) -> list[Any]:
-        return _moment(go.Scatter3d, x, k, tail, dots)
-
-    net = go.Scatter3d(
-        **_coordinates(_net()), mode="lines", line={"color": GREY, "width": 1.5}, opacity=0.4,
-        **still,
-    )  # fmt: skip
-    veil = go.Surface(
-        **dict(zip("xyz", (v.tolist() for v in _ball(0.97)), strict=True)),
-        opacity=0.22, showscale=False, colorscale=[[0, GREY], [1, GREY]],
-        lighting={"ambient": 1, "diffuse": 0, "specular": 0},
-        contours={axis: {"highlight": False} for axis in "xyz"}, **still,
-    )  # fmt: skip
-    fig = go.Figure([*draw(0), net, veil])
-    hidden = {"visible": False, "range": [-1.05, 1.05]}
-    fig.update_layout(
-        height=450, margin={"l": 10, "r": 10, "t": 0, "b": 20}, showlegend=False,
-        scene={
-            "xaxis": hidden, "yaxis": hidden, "zaxis": hidden, "aspectmode": "cube",
-            "camera": {"eye": {"x": 1.0, "y": 1.0, "z": 0.55}}, "uirevision": "kept",
-        },
-    )  # fmt: skip
-    return _play(fig, draw, times, traces=[0, 1], redraw=True, name=name, alt=alt, caption=caption)
+    hues, middle = _hues(colour), len(times) // 2
+    data = {"states": _rounded(path), "colour": hues.tolist()}
+    rim = f'<circle cx="120" cy="120" r="110" fill="none" stroke="{GREY}"/>'
+    still = [rim + _dots(path[middle][:, [0, 2]], hues)]
+    return _player("sphere", data, times, middle, still, name, alt, caption, clock)
 
 
 def curve_player(
-    frames: list[Mapping[str, tuple[Array, Array]]], times: Array, *, name: str, alt: str,
+    frames: Sequence[Mapping[str, tuple[Array, Array]]], times: Array, *, name: str, alt: str,
     caption: str, x_range: tuple[float, float], y_range: tuple[float, float], start: int = 0,
-    unit: str = "t",
+    clock: str = "time t",
 ) -> Shown:  # fmt: skip
     """Curves that change in time, with a slider: every frame maps a label to (x, y).
-
-    `unit` is what the slider calls the times: "t", or "layer" where they count layers.
 
     It opens at frame `start`, so that the page says something before anyone moves the slider.
 
@@ -129,123 +95,104 @@ def curve_player(
     >>> shown = curve_player([{"a line": (x, k * x)} for k in range(3)], np.arange(3.0), start=1,
     ...                      name="line", alt="A line", caption="It tilts.",
     ...                      x_range=(0, 1), y_range=(0, 2))
-    >>> '"active":1' in shown.html
+    >>> '"start":1' in shown.html
     True
     """
-    import plotly.graph_objects as go
-
     if len(frames) != len(times):
         raise ValueError(f"frames must match the {len(times)} times, got {len(frames)}")
     if not 0 <= start < len(frames):
         raise ValueError(f"start must be one of {len(frames)} frames, got {start}")
-    styles = [
-        {"color": GREY, "width": 5},
-        {"color": BLUE, "width": 2},
-        {"color": ORANGE, "width": 2},
+    drawn = [
+        [{"label": label, "x": _rounded(x), "y": _rounded(y, 4)} for label, (x, y) in frame.items()]
+        for frame in frames
     ]
-
-    def draw(k: int) -> list[Any]:
-        return [
-            go.Scatter(x=np.round(x, 3).tolist(), y=np.round(y, 4).tolist(), mode="lines",
-                       name=label, line=style)
-            for (label, (x, y)), style in zip(frames[k].items(), styles, strict=False)
-        ]  # fmt: skip
-
-    fig = go.Figure(draw(start))
-    fig.update_xaxes(range=list(x_range), zeroline=False, gridcolor=_PALE)
-    fig.update_yaxes(range=list(y_range), zeroline=False, gridcolor=_PALE)
-    fig.update_layout(
-        height=340, margin={"l": 40, "r": 10, "t": 20, "b": 20},
-        legend={"x": 0.99, "xanchor": "right", "y": 0.98},
-    )  # fmt: skip
-    return _play(fig, draw, times, start=start, name=name, alt=alt, caption=caption, unit=unit)
+    data = {"frames": drawn, "x": list(x_range), "y": list(y_range)}
+    lines = [
+        _line(x, y, x_range, y_range, colour)
+        for (x, y), colour in zip(frames[start].values(), (GREY, BLUE, ORANGE), strict=False)
+    ]
+    return _player("curves", data, times, start, ["".join(lines)], name, alt, caption, clock)
 
 
-def _play(
-    fig: Any, draw: Callable[[int], list[Any]], times: Array, *, name: str, alt: str, caption: str,
-    traces: list[int] | None = None, redraw: bool = False, start: int | None = None,
-    unit: str = "t",
+def _player(
+    kind: str, data: dict[str, Any], times: Array, start: int, still: Sequence[str], name: str,
+    alt: str, caption: str, clock: str,
 ) -> Shown:  # fmt: skip
-    """The figure with a frame a time, which replaces `traces` (or all), and its controls."""
-    import plotly.graph_objects as go
+    """The still, which the page replaces, and the data it needs for that."""
+    described(name, alt)
+    kept = {"times": labels(times), "start": start, "clock": clock, **data}
+    body = (
+        f'<div class="af-lab af-player" data-recorded="{kind}" data-name="{name}" role="group" '
+        f'aria-label="{escape(alt)}">{_still(still)}</div>{embedded(kept)}'
+    )
+    return Shown(figure(body, name, caption), alt)
 
-    fig.frames = [go.Frame(data=draw(k), traces=traces, name=str(k)) for k in range(len(times))]
-    fig.update_layout(**_controls(times, redraw=redraw, unit=unit))
-    fig.layout.sliders[0].active = start
-    return show_plotly(fig, name=name, alt=alt, caption=caption)
 
+def embedded(data: Mapping[str, Any]) -> str:
+    """Data for the page's scripts, which no text in it can end early.
 
-def _controls(times: Array, *, redraw: bool, unit: str) -> dict[str, Any]:
-    """A slider over the frames, labelled with their times, and a play button.
-
-    Figures in space follow their frames only if plotly redraws them.
+    >>> embedded({"title": "</script>"})
+    '<script type="application/json">{"title":"<\\\\/script>"}</script>'
     """
-    still = {"duration": 0}
-    jump = {"frame": {"duration": 0, "redraw": redraw}, "mode": "immediate", "transition": still}
-    play = {"frame": {"duration": 60, "redraw": redraw}, "fromcurrent": True, "transition": still}
-    steps = [
-        {
-            "args": [[str(k)], jump],
-            "label": f"{t:.2f}" if unit == "t" else f"{t:g}",
-            "method": "animate",
-        }
-        for k, t in enumerate(times)
-    ]
-    slider = {
-        "steps": steps, "x": 0.12, "len": 0.88, "pad": {"t": 22}, "tickcolor": GREY, "ticklen": 0,
-        "currentvalue": {"prefix": f"{unit} = " if unit == "t" else f"{unit} ", "xanchor": "left", "font": {"color": GREY, "size": 13}},
-        "font": {"color": "rgba(0,0,0,0)", "size": 1},
-    }  # fmt: skip
-    button = {
-        "type": "buttons", "x": 0.0, "y": 0, "xanchor": "left", "yanchor": "top", "pad": {"t": 30},
-        "showactive": False, "bgcolor": "rgba(139,145,154,.15)",
-        "buttons": [{"label": "▶ play", "method": "animate", "args": [None, play]}],
-    }  # fmt: skip
-    return {"sliders": [slider], "updatemenus": [button]}
+    text = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+    return f'<script type="application/json">{text}</script>'
 
 
-def _moment(
-    trace: Any, x: Array, k: int, tail: Mapping[str, Any], dots: Mapping[str, Any]
-) -> list[Any]:
-    """Tokens at frame k of x, (m, n, d), with a short tail behind every one."""
-    past = np.full((3 * x.shape[1], x.shape[2]), np.nan)  # NaN parts the tails
-    past[0::3], past[1::3] = x[max(k - TAIL, 0)], x[k]
-    return [
-        trace(**_coordinates(past), mode="lines", **tail),
-        trace(**_coordinates(x[k]), mode="markers", **dots),
-    ]
+def labels(times: Array) -> list[str]:
+    """Times to three digits, or to as many as tell them apart.
+
+    >>> labels(np.array([0.0, 0.5, 1.0])), labels(np.array([0.0, 0.001]))
+    (['0', '0.5', '1'], ['0', '0.001'])
+    """
+    for digits in range(3, 17):
+        out = [np.format_float_positional(t, digits, fractional=False, trim="-") for t in times]
+        if len(set(out)) == len(out):
+            break
+    return out
 
 
-def _marker(colour: Array, *, size: int, rim: float) -> dict[str, Any]:
-    return {
-        "size": size, "color": np.round(colour, 3).tolist(), "colorscale": "Viridis",
-        "line": {"width": rim, "color": GREY},
-    }  # fmt: skip
+def _rounded(x: Array, digits: int = 3) -> Any:
+    return (np.round(x, digits) + 0.0).tolist()
 
 
-def _coordinates(points: Array) -> dict[str, list[float | None]]:
-    """Points as plotly takes them, by the names of the axes; NaN is None."""
-    return {
-        axis: [None if np.isnan(v) else float(v) for v in values]
-        for axis, values in zip("xyz", points.T, strict=False)
-    }
+def _reach(x: Array) -> float:
+    """Half the width of a panel that holds all states."""
+    return round(1.08 * float(np.abs(x).max()), 4) or 1.0
 
 
-def _net() -> Array:
-    """Meridians and parallels of the unit sphere, as points of lines that NaN parts."""
-    t = np.linspace(0.0, 2 * np.pi, 49)
-    u, v = np.cos(t), np.sin(t)
-    circles = [(u * np.cos(a), u * np.sin(a), v) for a in np.arange(6) * np.pi / 6]
-    circles += [
-        (u * np.cos(a), v * np.cos(a), 0 * t + np.sin(a)) for a in np.arange(-2, 3) * np.pi / 6
-    ]
-    out = np.full((len(circles), len(t) + 1, 3), np.nan)
-    out[:, :-1] = np.swapaxes(circles, 1, 2)
-    return np.round(out.reshape(-1, 3), 3)
+def _hues(colour: Array) -> Array:
+    """Numbers between 0 and 1, in the order of `colour`."""
+    low, high = float(np.min(colour)), float(np.max(colour))
+    return np.round((np.asarray(colour, dtype=float) - low) / ((high - low) or 1.0), 3)
 
 
-def _ball(radius: float) -> Array:
-    """The coordinates of a sphere over a grid of angles, shape (3, 21, 41)."""
-    a, b = np.meshgrid(np.linspace(0.0, 2 * np.pi, 41), np.linspace(0.0, np.pi, 21))
-    flat = radius * np.sin(b)
-    return np.round([flat * np.cos(a), flat * np.sin(a), radius * np.cos(b)], 3)
+def _dots(points: Array, hues: Array) -> str:
+    """Points of [-1, 1]^2 as discs."""
+    ramp = mpl.colormaps["viridis"]
+    return "".join(
+        f'<circle cx="{SIDE / 2 * (1 + x):.1f}" cy="{SIDE / 2 * (1 - y):.1f}" r="3.5" '
+        f'fill="{mpl.colors.to_hex(ramp(hue))}"/>'
+        for (x, y), hue in zip(points, hues, strict=True)
+    )
+
+
+def _line(
+    x: Array, y: Array, x_range: tuple[float, float], y_range: tuple[float, float], colour: str
+) -> str:
+    across = SIDE * (np.asarray(x) - x_range[0]) / (x_range[1] - x_range[0])
+    up = SIDE * (1 - (np.asarray(y) - y_range[0]) / (y_range[1] - y_range[0]))
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(across, up, strict=True))
+    return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
+
+
+def _still(panels: Sequence[str]) -> str:
+    """Panels side by side."""
+    inside = "".join(
+        f'<svg x="{(SIDE + 10) * k:g}" width="{SIDE:g}" height="{SIDE:g}">{panel}</svg>'
+        for k, panel in enumerate(panels)
+    )
+    width = (SIDE + 10) * len(panels)
+    return (
+        f'<svg viewBox="0 0 {width:g} {SIDE:g}" style="width:100%;max-width:{width:g}px">'
+        f"{inside}</svg>"
+    )

@@ -11,7 +11,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from attnflow.figures.style import GREY, INK, PAPER
+from attnflow.figures.style import INK, PAPER
 
 
 class Shown:
@@ -39,7 +39,7 @@ def show(fig: Figure, *, name: str, alt: str, caption: str = "") -> Shown:
     >>> 'id="fig-a-line"' in shown.html, 'aria-label="A line that rises"' in shown.html
     (True, True)
     """
-    _described(name, alt)
+    described(name, alt)
     buffer = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": name}):
         fig.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
@@ -58,31 +58,7 @@ def show(fig: Figure, *, name: str, alt: str, caption: str = "") -> Shown:
         f'style="width:100%;height:auto;max-width:{width:.0f}px" ',
         1,
     )
-    return Shown(_figure(svg, name, caption), alt)
-
-
-def show_plotly(fig: Any, *, name: str, alt: str, caption: str = "") -> Shown:
-    """A plotly figure as a fragment that the book's own plotly.js draws.
-
-    >>> import plotly.graph_objects as go
-    >>> fig = go.Figure(go.Scatter(x=[0, 1], y=[0, 1]))
-    >>> shown = show_plotly(fig, name="a-line", alt="A line")
-    >>> 'id="plot-a-line"' in shown.html, "<script src=" in shown.html
-    (True, False)
-    """
-    _described(name, alt)
-    fig.update_layout(
-        paper_bgcolor="rgba(0,0,0,0)",
-        plot_bgcolor="rgba(0,0,0,0)",
-        font={"color": GREY, "size": 13},
-        template="none",
-    )
-    body = fig.to_html(
-        full_html=False, include_plotlyjs=False, include_mathjax=False, auto_play=False,
-        div_id=f"plot-{name}", config={"displayModeBar": False, "responsive": True},
-    )  # fmt: skip
-    body = f'<div class="af-plotly" role="img" aria-label="{escape(alt)}">{body}</div>'
-    return Shown(_figure(body, name, caption), alt)
+    return Shown(figure(svg, name, caption), alt)
 
 
 def _rounded_path(found: re.Match[str]) -> str:
@@ -97,13 +73,24 @@ def _plain_ids(svg: str, name: str) -> str:
     return re.sub(r"\b[a-z][0-9a-f]{10}\b", lambda m: plain.get(m[0], m[0]), svg)
 
 
-def _described(name: str, alt: str) -> None:
+def described(name: str, alt: str) -> None:
+    """Refuse a figure without an anchor or without words for who cannot see it.
+
+    >>> described("A line", "A line that rises")
+    Traceback (most recent call last):
+    ValueError: name must be lower-case words joined by hyphens, got 'A line'
+    """
     if not re.fullmatch(r"[a-z][a-z0-9-]*", name):
         raise ValueError(f"name must be lower-case words joined by hyphens, got {name!r}")
     if not alt.strip():
         raise ValueError(f"alt must describe the figure in words, got {alt!r}")
 
 
-def _figure(body: str, name: str, caption: str) -> str:
+def figure(body: str, name: str, caption: str) -> str:
+    """The fragment of a page: what is drawn, with its anchor and its caption.
+
+    >>> figure("<svg/>", "a-line", "")
+    '<figure class="af-figure" id="fig-a-line"><svg/></figure>'
+    """
     below = f'<figcaption class="mathjax_process">{caption}</figcaption>' if caption else ""
     return f'<figure class="af-figure" id="fig-{name}">{body}{below}</figure>'

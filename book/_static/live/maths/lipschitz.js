@@ -1,0 +1,85 @@
+// How much softmax attention stretches a change of its tokens. A = K^T Q, so scores are <A x_i, x_j>.
+(() => {
+  "use strict";
+  const live = window.attnflow;
+
+  const scoresOf = (A, x) => { const q = live.mapped(A, x); return q.map((a) => x.map((b) => live.dot(a, b))); };
+
+  // The derivative of x -> sum_j P_ij V x_j in the direction e.
+  live.jvp = (A, V, x, e, P = live.softmaxRows(scoresOf(A, x))) => {
+    const Ax = live.mapped(A, x), Ae = live.mapped(A, e), out = live.scaled(x, 0);
+    for (let i = 0; i < x.length; i++) {
+      let mean = 0;
+      const change = P[i].map((p, j) => { const s = p * (live.dot(Ae[i], x[j]) + live.dot(Ax[i], e[j])); mean += s; return s; });
+      for (let j = 0; j < x.length; j++)
+        for (let k = 0; k < x[0].length; k++) out[i][k] += (change[j] - P[i][j] * mean) * x[j][k] + P[i][j] * e[j][k];
+    }
+    return live.mapped(V, out);
+  };
+  // Its transpose.
+  live.vjp = (A, V, x, u, P = live.softmaxRows(scoresOf(A, x))) => {
+    const W = live.mapped(live.transpose(V), u), Ax = live.mapped(A, x), back = live.transpose(A), out = live.scaled(x, 0);
+    for (let i = 0; i < x.length; i++) {
+      const pull = new Array(x[0].length).fill(0);
+      let mean = 0;
+      const sent = P[i].map((p, j) => { const s = p * live.dot(W[i], x[j]); mean += s; return s; });
+      for (let j = 0; j < x.length; j++) {
+        const g = sent[j] - P[i][j] * mean;
+        for (let k = 0; k < pull.length; k++) { out[j][k] += P[i][j] * W[i][k] + g * Ax[i][k]; pull[k] += g * x[j][k]; }
+      }
+      live.mapped(back, [pull])[0].forEach((v, k) => { out[i][k] += v; });
+    }
+    return out;
+  };
+
+  // The norm of the derivative by power iteration: {value, change, iterations}; `change` is the worst change.
+  live.localConstant = (A, V, x, start, most = 3000) => {
+    const P = live.softmaxRows(scoresOf(A, x)), size = (e) => Math.sqrt(e.reduce((sum, row) => sum + live.dot(row, row), 0));
+    let e = start && start.length === x.length ? start : live.gaussians(x.length, x[0].length, 1), value = 0, k = 0, still = 0;
+    e = live.scaled(e, 1 / size(e));
+    for (; k < most && still < 3; k++) {
+      const image = live.vjp(A, V, x, live.jvp(A, V, x, e, P), P), norm = size(image), next = Math.sqrt(norm);
+      if (norm === 0) break;
+      still = Math.abs(next - value) <= 1e-13 * next ? still + 1 : 0;
+      value = next;
+      e = live.scaled(image, 1 / norm);
+    }
+    return { value: size(live.jvp(A, V, x, e, P)), change: e, iterations: k };
+  };
+
+  const share = (m, g) => 1 / (1 + m * Math.exp(-2 * g));
+  // Bounds on the ball of radius R for n tokens, from the norms of A and V.
+  live.upperBound = (A, V, R, n) => Math.sqrt(3) * live.norm(V) * Math.sqrt(live.norm(A) ** 2 * R ** 4 * (4 * n + 1) + n);
+  live.tightUpperBound = (A, V, R, n) => live.norm(V) * (Math.sqrt(n) + live.norm(A) * R * R * (1 + Math.sqrt(n / 2)));
+  live.meanFieldUpper = (A, V, R) => { const g = live.norm(A) * R * R; return live.norm(V) * (1 + 3 * g) * Math.exp(2 * g); };
+  live.lipschitzGamma = (A) => { const v = live.symmetricEigen(A).values; return Math.max(-v[0], v[v.length - 1] / 8); };
+  live.lowerBound = (A, R, n) => Math.sqrt(n - 1) * share(n - 1, live.lipschitzGamma(A) * R * R);
+
+  // One leader that all others follow: (Ru, -Ru, ...), or (Ru, Ru/2, ...) where scores along u are positive.
+  live.oneLeader = (A, R, n) => {
+    const { values, vectors } = live.symmetricEigen(A), d = values.length, negative = -values[0] >= values[d - 1] / 8;
+    const u = vectors[negative ? 0 : d - 1];
+    return Array.from({ length: n }, (_, i) => u.map((v) => (i === 0 ? R : negative ? -R : R / 2) * v));
+  };
+
+  // Two leaders au + bw and au - bw, all others at ru, for a diagonal A in the plane and V = I.
+  const best = (A, R, n) => {
+    const grid = 129, found = { bound: -1 }, angles = Array.from({ length: grid }, (_, p) => (Math.PI / 2) * p / (grid - 1));
+    const cosines = angles.map(Math.cos), sines = angles.map(Math.sin);
+    for (const along of [0, 1]) {
+      const lambda = A[along][along];
+      for (let p = 0; p < grid; p++) for (let q = 0; q < grid; q++) {
+        const r = R * (2 * q / (grid - 1) - 1), a = R * cosines[p], b = R * sines[p];
+        const held = 1 / (1 + (n - 2) / 2 * Math.exp(-r * lambda * (a - r)));
+        const bound = Math.sqrt((n - 2) / 2) * held * b * Math.abs(r) * Math.abs(lambda);
+        if (bound > found.bound) Object.assign(found, { bound, along, a, b, r });
+      }
+    }
+    return found;
+  };
+  live.twoLeadersBound = (A, R, n) => best(A, R, n).bound;
+  live.twoLeaders = (A, R, n) => {
+    const { along, a, b, r } = best(A, R, n), point = (u, w) => (along === 0 ? [u, w] : [w, u]);
+    return Array.from({ length: n }, (_, i) => (i === 0 ? point(a, b) : i === 1 ? point(a, -b) : point(r, 0)));
+  };
+})();
