@@ -127,6 +127,7 @@ def _dynamics() -> list[Call]:
         Call("gram_flow", sphere.gram_flow, {"G0": UNIT @ UNIT.T, "beta": 1.0, "times": TIMES}),
         Call("sphere.gamma", sphere.gamma, {"beta": 1.0, "n": 4, "times": TIMES}),
         Call("hitting_time", sphere.hitting_time, {"beta": 1.0, "n": 4, "delta": 0.1}),
+        Call("sphere.response", sphere.response, {"beta": 1.0, "n": 4, "times": TIMES}),
         Call("sphere.velocities", sphere.velocities, {"x": UNIT[None], "beta": 1.0}),
         Call("cluster_times", sphere.cluster_times,
              {"x0": UNIT[None], "beta": 1.0, "horizon": 1.0, "delta": 0.1}),
@@ -136,6 +137,8 @@ def _dynamics() -> list[Call]:
         Call("rescaled_flow", geometry.rescaled_flow,
              {"attention": LAYER, "z0": X, "times": TIMES}),
         Call("limit", geometry.limit, {"attention": LAYER, "z": X, "tol": 1e-3}),
+        Call("averaging_layers", geometry.averaging_layers,
+             {"attention": LAYER, "z0": X, "depth": 2}),
     ]  # fmt: skip
 
 

@@ -563,3 +563,16 @@ def test_tokens_on_two_lines_are_no_polytope():
         z = levels @ u + rng.normal(size=(24, 1)) @ np.linalg.svd(u)[2][1:]
         kinds.append(limit(SIMPLE, z).kind)
     assert set(kinds) == {"hyperplanes"}
+
+
+def test_more_positions_than_half_the_tokens_need_a_clear_gap():
+    """Eight tokens at five corners are a polytope; a near pair among tokens on a circle is none."""
+    corners = np.array([[np.cos(a), np.sin(a)] for a in 2 * np.pi * np.arange(5) / 5])
+    layer = SoftmaxAttention(np.eye(2), np.eye(2), np.eye(2))
+    rng = np.random.default_rng(0)
+    rested = corners[[0, 1, 2, 3, 4, 0, 1, 2]] + 1e-6 * rng.normal(size=(8, 2))
+    found = limit(layer, rested)
+    assert (found.kind, len(found.points)) == ("polytope", 5)
+    apart = np.array([[np.cos(a), np.sin(a)] for a in 2 * np.pi * np.arange(7) / 7])
+    pair = np.append(apart, apart[:1] + [[9e-4, 0.0]], axis=0)
+    assert limit(layer, pair).kind == "undecided"

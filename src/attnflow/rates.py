@@ -54,3 +54,38 @@ def fit_rate(h: ArrayLike, error: ArrayLike, *, level: float = 0.95) -> Rate:
     half = t.ppf((1 + level) / 2, len(h_) - 2) * line.stderr
     slope = float(line.slope)
     return Rate(slope, (float(slope - half), float(slope + half)), float(np.exp(line.intercept)))
+
+
+def fit_decay(
+    times: ArrayLike, values: ArrayLike, *, faster: ArrayLike = (), level: float = 0.95
+) -> Rate:
+    r"""Fit :math:`v(t) \approx c\,e^{-st}` to positive values, beside transients of known decay.
+
+    With :math:`f_k` in `faster` the model is :math:`\log v = \log c - st + \sum_k a_k e^{-f_kt}`,
+    to first order :math:`v = c\,e^{-st}(1+\sum_k a_k e^{-f_kt})`: modes that die by
+    :math:`e^{-f_kt}` faster than the slowest one. Least squares, and Student's t for the interval.
+
+    >>> t = np.arange(0.0, 9.0)
+    >>> fit = fit_decay(t, 3 * np.exp(-0.5 * t + 0.1 * np.exp(-0.25 * t)), faster=[0.25])
+    >>> round(fit.slope, 6), round(fit.constant, 6)
+    (0.5, 3.0)
+    """
+    t_, v = validate.array(times, "times", 1), validate.array(values, "values", 1)
+    f = validate.array(faster, "faster", 1) if np.size(faster) else np.zeros(0)
+    spare = len(t_) - 2 - len(f)
+    if t_.shape != v.shape or spare < 1:
+        raise ValueError(
+            f"times and values must be at least {3 + len(f)} points each, got {len(t_)} and {len(v)}"
+        )
+    if v.min() <= 0 or (f <= 0).any():
+        raise ValueError(f"values and faster must be > 0, got {min(v.min(), *f)}")
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level}")
+    elapsed = t_ - t_[0]
+    model = np.column_stack([np.ones(len(t_)), -elapsed, *(np.exp(-k * elapsed) for k in f)])
+    found, *_ = np.linalg.lstsq(model, np.log(v), rcond=None)
+    rest = np.log(v) - model @ found
+    spread = np.linalg.pinv(model.T @ model) * (rest @ rest) / spare
+    half = float(t.ppf((1 + level) / 2, spare) * np.sqrt(spread[1, 1]))
+    slope = float(found[1])
+    return Rate(slope, (slope - half, slope + half), float(np.exp(found[0] + slope * t_[0])))

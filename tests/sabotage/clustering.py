@@ -107,6 +107,16 @@ def a_token_does_not_see_itself(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(kinds._RowNormalised, "against", against)
 
 
+@sabotage("clustering.hemisphere", since=CELL)
+def velocities_are_a_tenth_too_large(patch: pytest.MonkeyPatch) -> None:
+    honest = flows.integrate
+
+    def fast(velocity: Any, x0: Any, times: Any, **options: Any) -> flows.Flow:
+        return honest(lambda t, x: 1.1 * velocity(t, x), x0, times, **options)
+
+    patch.setattr(flows, "integrate", fast)
+
+
 @sabotage("clustering.slow-start", since=CELL)
 def the_start_is_at_half_the_temperature(patch: pytest.MonkeyPatch) -> None:
     beta_is_halved(patch)

@@ -103,3 +103,28 @@ def the_cost_loses_its_half(patch: pytest.MonkeyPatch) -> None:
         honest(self, *args, eps=eps / 2, **options)
 
     patch.setattr(attention.SinkhornAttention, "__init__", halved)
+
+
+@sabotage("limit_geometry.collapse", since=CELL)
+def minus_is_lost_on_the_way(patch: pytest.MonkeyPatch) -> None:
+    honest = limits._growth
+    patch.setattr(limits, "_growth", lambda flow, basis: 1 / max(honest(flow, basis), 1e-300))
+
+
+@sabotage("limit_geometry.frozen-growth")
+def the_value_is_halved_and_turned(patch: pytest.MonkeyPatch) -> None:
+    honest = attention.SinkhornAttention.__init__
+
+    def turned(self: Any, Q: Any, K: Any, V: Any, *args: Any, **options: Any) -> None:
+        honest(self, Q, K, -0.5 * np.asarray(V), *args, **options)
+
+    patch.setattr(attention.SinkhornAttention, "__init__", turned)
+
+
+@sabotage("limit_geometry.printed")
+def rows_alone_are_normalised(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        attention.SinkhornAttention,
+        "matrix",
+        lambda self, x, weights=None: softmax.softmax_rows(self.scores(x, x)),
+    )

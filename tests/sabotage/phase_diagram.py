@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from controls.cells import CELL
 
-from attnflow.sphere import orthogonal, phase, stored, tokens
+from attnflow.sphere import linear, orthogonal, phase, stored, tokens
 from sabotage import sabotage
 
 
@@ -56,14 +56,21 @@ def tokens_are_drawn_in_one_orthant(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(tokens, "uniform", lambda n, d, rng: np.abs(honest(n, d, rng)))
 
 
+@sabotage("phase_diagram.linear", since=CELL)
+def pairs_that_share_a_token_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    honest = linear.response
+
+    def alone(*args: Any, **options: Any) -> linear.Response:
+        found = honest(*args, **options)
+        return found._replace(shared=0 * found.shared)
+
+    patch.setattr(linear, "response", alone)
+
+
 @sabotage("phase_diagram.never-meet")
 def layers_take_a_double_step(patch: pytest.MonkeyPatch) -> None:
-    honest = tokens.flow
-
-    def fast(x0: Any, beta: float, times: Any, *args: Any, **options: Any) -> Any:
-        return honest(x0, beta, 2 * np.asarray(times), *args, **options)
-
-    patch.setattr(tokens, "flow", fast)
+    honest = tokens.velocity
+    patch.setattr(tokens, "velocity", lambda *args, **options: 2 * honest(*args, **options))
 
 
 @sabotage("phase_diagram.tail", since=CELL)

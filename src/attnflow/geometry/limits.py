@@ -6,7 +6,8 @@ hyperplanes (a simple dominant eigenvalue), or to a polytope times a subspace (V
 :math:`\lambda I` on F and smaller on a complement G). Nothing here presumes their theorems:
 
 * positions are *clustered* where single linkage has a gap: distances inside groups fall below
-  `tol` of the tokens' size, and distances between groups are at least `GAP` times larger;
+  `tol` of the tokens' size, and distances between groups are at least `GAP` times larger
+  (`CLEAR` times where there are many groups);
 * a polytope asks in addition that every position lies on the boundary of the hull of all, or
   at 0, to within `tol`;
 * first all coordinates are tried, then the projections on the left eigenvectors of V that
@@ -33,8 +34,11 @@ from attnflow.validate import Array
 GAP = 10.0
 #: Growth of the largest norm over the second half of the horizon that counts as divergence.
 GROWTH = 10.0
-#: Clustered tokens take few positions: these, or a simplex's corners, or half as many as tokens.
+#: Few positions are these, or a simplex's corners, or half as many as tokens. Where there are more,
+#: near tokens could pass for a group: a polytope then needs a gap that is `CLEAR`, and levels of a
+#: projection, which need not lie on a hull, are not believed.
 FEW_LEVELS = 3
+CLEAR = 1000.0
 #: What there is to decide between.
 KINDS = (
     "point", "polytope", "hyperplanes", "polytope x subspace", "divergence", "frozen", "undecided",
@@ -105,10 +109,13 @@ def limit(attention: Layer, z: ArrayLike | Flow, *, tol: float = 1e-3) -> Limit:
         if _growth(flow, basis) >= GROWTH:
             continue
         found = _groups(y, tol)
-        few = max(FEW_LEVELS, len(basis) + 1, len(y) // 2)
-        if found is None or found[0].max() >= few:
+        if found is None:
             continue
         labels, within, between = found
+        few = max(FEW_LEVELS, len(basis) + 1, len(y) // 2)
+        levels = basis is not everything and len(basis) == 1
+        if labels.max() >= few and (levels or between < CLEAR * within):
+            continue
         points = np.stack([y[labels == k].mean(axis=0) for k in range(labels.max() + 1)])
         depth = float(hull_depth(points)[np.linalg.norm(points, axis=1) > tol].max(initial=0.0))
         if basis is everything:

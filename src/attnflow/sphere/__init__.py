@@ -13,6 +13,7 @@ with :math:`A_{ij} = e^{\beta\langle x_i,x_j\rangle}/\sum_k e^{\beta\langle x_i,
 ``energies``           the energy that never falls, its rate and its extremes
 ``gram``               the flow of the inner products alone
 ``orthogonal``         closed forms: the orthogonal start, and two clusters that merge
+``linear``             how a nearly orthogonal start strays from the common curve
 ``stacks``             many starts at once, and when each of them is one cluster
 ``phase``              the phase diagram over time and temperature
 ``stored``             the full-scale diagrams that come with the package
@@ -26,6 +27,8 @@ from attnflow.sphere.energies import energy_rate as energy_rate
 from attnflow.sphere.energies import uniform_energy as uniform_energy
 from attnflow.sphere.gram import GramFlow as GramFlow
 from attnflow.sphere.gram import gram_flow as gram_flow
+from attnflow.sphere.linear import Response as Response
+from attnflow.sphere.linear import response as response
 from attnflow.sphere.orthogonal import gamma as gamma
 from attnflow.sphere.orthogonal import hitting_time as hitting_time
 from attnflow.sphere.orthogonal import merge_time as merge_time
