@@ -9,3 +9,4 @@ from attnflow.transport.balance import sinkhorn as sinkhorn
 from attnflow.transport.bridge import Bridge as Bridge
 from attnflow.transport.bridge import self_bridge as self_bridge
 from attnflow.transport.wasserstein import w2 as w2
+from attnflow.transport.wasserstein import wp as wp
