@@ -78,6 +78,7 @@ def _measures() -> list[Call]:
              {"points": X}),
         Call("sinkhorn", transport.sinkhorn, {"scores": np.arange(8.0).reshape(2, 4), "b": W}),
         Call("w2", transport.w2, {"x": X, "y": X + 1, "a": W, "b": W}),
+        Call("wp", transport.wp, {"x": X, "y": X + 1, "p": 3.0, "a": W, "b": W}),
         Call("Gaussian", densities.Gaussian, {"mean": [0.0, 1.0], "cov": I}),
         Call("GaussianMixture", densities.GaussianMixture,
              {"weights": [0.5, 0.5], "means": [-1.0, 1.0], "covs": [1.0, 2.0]}),
@@ -110,6 +111,7 @@ def _closed_forms() -> list[Call]:
           for f in ("bridge_gain", "bridge_step_cov", "euler_step_cov", "one_step_w2",
                     "langevin_path_kl")),
         Call("bures_w2", gaussian.bures_w2, {"cov0": I, "cov1": 2 * I}),
+        Call("entropic_cost", gaussian.entropic_cost, {"cov0": I, "cov1": 2 * I, "eps": 0.5}),
         Call("langevin_symmetric_kl", gaussian.langevin_symmetric_kl, {"var": 1.0, "eps": 0.5}),
         *(Call(f"covariance_flow.{kind}", gaussian.covariance_flow,
                {"kind": kind, **three, "t": 0.5, "mean0": [0.0, 1.0]})

@@ -15,7 +15,7 @@ from tolerances import (
     SEVEN_DIGITS,
 )
 
-from attnflow import gaussian
+from attnflow import gaussian, transport
 from attnflow.gaussian import closed_forms
 from attnflow.matrices import covariance
 
@@ -196,6 +196,23 @@ def test_the_symmetrised_kl_is_finite_at_high_temperature(eps):
     assert (
         abs(gaussian.langevin_symmetric_kl(1.0, eps) / exact_symmetric_kl(1.0, eps) - 1) <= SERIES
     )
+
+
+@pytest.mark.parametrize("eps", [0.2, 1.0])
+def test_the_entropic_cost_of_gaussians_is_that_of_the_solvers_plan(eps):
+    z = np.linspace(-9, 9, 181)
+    first, second = (np.exp(-(z**2) / (2 * s)) for s in (1.0, 0.6))
+    cost = (z[:, None] - z) ** 2 / 2
+    found = transport.sinkhorn(-cost / eps, first / first.sum(), second / second.sum(), tol=1e-12)
+    paid = (np.exp(found.log_plan) * cost).sum()
+    assert abs(gaussian.entropic_cost(1.0, 0.6, eps) / paid - 1) <= SERIES
+
+
+def test_the_entropic_cost_is_half_of_d_eps_above_the_optimum_in_the_cold():
+    first, second = np.diag([1.0, 2.0, 0.5]), np.eye(3) + 0.3
+    best = gaussian.bures_w2(first, second) ** 2 / 2
+    above = gaussian.entropic_cost(first, second, 1e-6) - best
+    assert abs(above / 1.5e-6 - 1) <= SEVEN_DIGITS * 10
 
 
 @pytest.mark.parametrize("s", [0.5, 1.0, 3.0])

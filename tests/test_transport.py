@@ -474,6 +474,32 @@ def assignment_distance(x, y):
     return np.sqrt(cost[linear_sum_assignment(cost)].mean())
 
 
+@pytest.mark.parametrize("p", [1, 1.5, 2, 3, 8])
+@pytest.mark.parametrize("d", [1, 2, 5])
+def test_wp_of_equally_many_tokens_is_the_optimal_assignment(d, p):
+    rng = np.random.default_rng(d)
+    x, y = rng.normal(size=(25, d)), 0.5 + rng.normal(size=(25, d))
+    cost = ((x[:, None, :] - y[None, :, :]) ** 2).sum(-1) ** (p / 2)
+    want = cost[linear_sum_assignment(cost)].mean() ** (1 / p)
+    assert abs(transport.wp(x, y, p) - want) <= DISTANCE
+
+
+def test_w1_on_the_line_is_the_area_between_the_distribution_functions():
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=9), rng.normal(size=7)
+    a, b = rng.dirichlet(np.ones(9)), rng.dirichlet(np.ones(7))
+    z = np.sort(np.concatenate([x, y]))
+    below = [np.array([w[t <= s].sum() for s in z[:-1]]) for t, w in ((x, a), (y, b))]
+    want = np.abs(below[0] - below[1]) @ np.diff(z)
+    assert abs(transport.wp(x[:, None], y[:, None], 1, a, b) - want) <= DISTANCE
+
+
+@pytest.mark.parametrize("p", [0.5, 0.0, -1.0, np.nan, np.inf, 101.0, "two"])
+def test_wp_refuses_powers_that_give_no_distance(p):
+    with pytest.raises(ValueError, match=r"p must be a (finite )?number"):
+        transport.wp([[0.0]], [[1.0]], p)
+
+
 @pytest.mark.parametrize("d", [1, 2, 5, 20])
 def test_w2_of_equally_many_tokens_is_the_optimal_assignment(d):
     rng = np.random.default_rng(d)

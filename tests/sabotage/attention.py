@@ -73,6 +73,16 @@ def layers_step_a_tenth_too_short(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+@sabotage("attention.neural-ode")
+def the_equation_runs_a_tenth_too_slowly(patch: pytest.MonkeyPatch) -> None:
+    honest = flows.ode
+
+    def slow(layer: Any, x0: Any, times: Any, **options: Any) -> flows.Flow:
+        return honest(layer, x0, 0.9 * np.asarray(times), **options)
+
+    patch.setattr(flows, "ode", slow)
+
+
 @sabotage("attention.bridge")
 def the_cost_loses_its_half(patch: pytest.MonkeyPatch) -> None:
     honest = kinds.SinkhornAttention.__init__

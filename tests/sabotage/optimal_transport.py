@@ -71,3 +71,21 @@ def the_temperature_is_doubled(patch: pytest.MonkeyPatch) -> None:
         return honest(np.asarray(scores) / 2, *args, **options)
 
     patch.setattr(balance, "sinkhorn", warm)
+
+
+@sabotage("optimal_transport.powers")
+def every_power_is_two(patch: pytest.MonkeyPatch) -> None:
+    honest = wasserstein.wp
+    patch.setattr(wasserstein, "wp", lambda x, y, p, a=None, b=None: honest(x, y, 2.0, a, b))
+
+
+@sabotage("optimal_transport.tangent")
+def the_score_exchanges_its_coordinates(patch: pytest.MonkeyPatch) -> None:
+    honest = densities.GaussianMixture.score
+    patch.setattr(densities.GaussianMixture, "score", lambda self, x: honest(self, x)[:, ::-1])
+
+
+@sabotage("optimal_transport.internal-energy")
+def the_score_is_half_of_what_it_is(patch: pytest.MonkeyPatch) -> None:
+    honest = densities.GaussianMixture.score
+    patch.setattr(densities.GaussianMixture, "score", lambda self, x: honest(self, x) / 2)

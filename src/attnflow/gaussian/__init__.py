@@ -19,6 +19,7 @@ from attnflow.gaussian.affine import affine_velocity as affine_velocity
 from attnflow.gaussian.closed_forms import bridge_gain as bridge_gain
 from attnflow.gaussian.closed_forms import bridge_step_cov as bridge_step_cov
 from attnflow.gaussian.closed_forms import bures_w2 as bures_w2
+from attnflow.gaussian.closed_forms import entropic_cost as entropic_cost
 from attnflow.gaussian.closed_forms import euler_step_cov as euler_step_cov
 from attnflow.gaussian.closed_forms import langevin_path_kl as langevin_path_kl
 from attnflow.gaussian.closed_forms import langevin_symmetric_kl as langevin_symmetric_kl

@@ -11,3 +11,4 @@ from attnflow.transport.bridge import self_bridge as self_bridge
 from attnflow.transport.pair import PairBridge as PairBridge
 from attnflow.transport.pair import pair_bridge as pair_bridge
 from attnflow.transport.wasserstein import w2 as w2
+from attnflow.transport.wasserstein import wp as wp
