@@ -16,7 +16,7 @@ Points are rows, (n, d); a vector is read as n points in one dimension.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize.elementwise import find_root
 from scipy.special import log_ndtr
 
@@ -203,12 +203,14 @@ class GaussianMixture:
             raise ValueError(f"x must lie where the tails have mass, got {z[empty][0]:g}")
         reach = self._carried_at_most(z, later)
 
-        def gap(y: Array, left: Array, after: Array, before: Array) -> Array:
+        def gap(y: Array, left: NDArray[np.bool_], after: Array, before: Array) -> Array:
             gained = np.logaddexp(later._log_tails(y, ~left, upper=False), after)
             return gained - np.logaddexp(later._log_tails(y, left, upper=True), before)
 
         found = find_root(
-            lambda y, i: gap(y, left[:, i.astype(int)], after[i.astype(int)], before[i.astype(int)]),
+            lambda y, i: gap(
+                y, left[:, i.astype(int)], after[i.astype(int)], before[i.astype(int)]
+            ),
             (-reach, reach),
             args=(np.arange(len(z), dtype=np.float64),),
             tolerances={"xatol": QUANTILE_TOL, "xrtol": QUANTILE_TOL, "fatol": 0.0, "frtol": 0.0},
@@ -231,7 +233,7 @@ class GaussianMixture:
         """log of the mass beyond z, above it or below."""
         return self._log_tails(z, np.ones((len(self.weights), 1), bool), upper)
 
-    def _log_tails(self, z: Array, which: Array, upper: bool) -> Array:
+    def _log_tails(self, z: Array, which: NDArray[np.bool_], upper: bool) -> Array:
         """log of the mass that some of the components, (k, n) or (k, 1), have above or below z."""
         with np.errstate(divide="ignore", over="ignore"):
             u = (z - self.means[:, 0, None]) / np.sqrt(self.covs[:, 0])  # (k, n)

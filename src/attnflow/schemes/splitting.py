@@ -78,7 +78,7 @@ def strang_path(
         x = potential_flow(states[-1], before, pull)
         x = reflected(self_bridge(x, eps, nodes.weights, tol=BRIDGE_TOL, method="dense"))
         states.append(potential_flow(x, after, pull))
-    return Path(nodes, eps * np.arange(depth + 1), np.stack(states)[:, :, 0])
+    return Path(nodes, np.linspace(0.0, depth * eps, depth + 1), np.stack(states)[:, :, 0])
 
 
 def surrogate_path(
@@ -105,14 +105,12 @@ def surrogate_path(
         x = states[-1]
         log_ratio = log_rho - target.logpdf(x)
         surrogate = np.exp(-theta * log_ratio - (-theta * log_ratio).max()) * width
-        solved = self_bridge(
-            x, eps, surrogate / surrogate.sum(), tol=BRIDGE_TOL, method="dense"
-        )
+        solved = self_bridge(x, eps, surrogate / surrogate.sum(), tol=BRIDGE_TOL, method="dense")
         mean, var = _conditional(solved)
         stretch = 1 + (var / eps - 1) / theta  # of this layer: B' = Var(Y | x) / eps
         states.append(x + (mean - x) / theta)
         log_rho, width = log_rho - np.log(stretch), width * stretch
-    return Path(nodes, eps * np.arange(depth + 1), np.stack(states))
+    return Path(nodes, np.linspace(0.0, depth * eps, depth + 1), np.stack(states))
 
 
 def _conditional(bridge: Bridge) -> tuple[Array, Array]:

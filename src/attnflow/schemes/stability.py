@@ -67,9 +67,7 @@ def euler_breakdown(r: float, eps: float) -> float:
     return float(np.e * r * np.sqrt(eps / 2))
 
 
-def euler_stretches(
-    density: GaussianMixture, eps: float, depth: int, at: float = 0.0
-) -> Array:
+def euler_stretches(density: GaussianMixture, eps: float, depth: int, at: float = 0.0) -> Array:
     r"""The stretch dx/dx_0 at one point after 0, 1, ... steps of *exact* explicit Euler, (m,).
 
     With labels :math:`x_0`, stretch :math:`\lambda = dx/dx_0` and :math:`\ell = \log\rho_0`, a step is
