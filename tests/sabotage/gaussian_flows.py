@@ -161,13 +161,9 @@ def the_first_half_gets_most_of_the_mass(patch: pytest.MonkeyPatch) -> None:
 
 
 @sabotage("gaussian_flows.mixture-parts")
-def every_token_gets_the_same(patch: pytest.MonkeyPatch) -> None:
+def the_values_have_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
     honest = attention.Attention._send
-    patch.setattr(
-        attention.Attention,
-        "_send",
-        lambda self, P, x: honest(self, np.full_like(P, 1 / P.shape[1]), x),
-    )
+    patch.setattr(attention.Attention, "_send", lambda self, P, x: -honest(self, P, x))
 
 
 @sabotage("gaussian_flows.mixture-halves")

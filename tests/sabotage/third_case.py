@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnflow.gaussian import affine, cones, stored, system
+from attnflow.gaussian import affine, cones, fates, system
 from sabotage import sabotage
 
 
@@ -24,14 +24,9 @@ def _bent(patch: pytest.MonkeyPatch, bend: Any) -> None:
 
 
 @sabotage("third_case.count")
-def what_grows_is_taken_for_a_limit(patch: pytest.MonkeyPatch) -> None:
-    honest = stored.stored_fates
-
-    def other(*args: Any) -> Any:
-        found, made = honest(*args)
-        return {d: seen._replace(words=found[2].words) for d, seen in found.items()}, made
-
-    patch.setattr(stored, "stored_fates", other)
+def all_growth_is_taken_for_blow_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(fates, "_is_sudden", lambda *_: True)
+    patch.setattr(fates, "FAR", np.inf)
 
 
 @sabotage("third_case.axis")
