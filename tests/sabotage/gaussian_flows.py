@@ -10,7 +10,8 @@ import pytest
 from controls.cells import CELL
 
 from attnflow import attention, flows
-from attnflow.gaussian import affine, diagnosis, fates, flow, integrals, system
+from attnflow.gaussian import affine, diagnosis, exact, fates, flow, integrals, system
+from attnflow.matrices import spectral
 from attnflow.meanfield import measures
 from sabotage import sabotage
 
@@ -131,6 +132,13 @@ def the_mirror_is_turned(patch: pytest.MonkeyPatch) -> None:
 def the_negative_part_is_taken(patch: pytest.MonkeyPatch) -> None:
     honest = integrals.mirror_difference
     patch.setattr(integrals, "mirror_difference", lambda A, cov: -honest(A, cov))
+
+
+@sabotage("gaussian_flows.rescaled")
+def the_inverse_is_forgotten_in_the_exponent(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        exact, "l2_rescaled_limit", lambda cov: spectral(lambda s: s * np.exp(-s / 2), cov)
+    )
 
 
 @sabotage("gaussian_flows.singular-key")

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from controls.cells import FIRST_CELL
 
-from attnflow.gaussian import affine, cones, fates, system
+from attnflow.gaussian import affine, cones, fates, stored, system
 from sabotage import sabotage
 
 
@@ -27,6 +28,21 @@ def _bent(patch: pytest.MonkeyPatch, bend: Any) -> None:
 def all_growth_is_taken_for_blow_up(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(fates, "_is_sudden", lambda *_: True)
     patch.setattr(fates, "FAR", np.inf)
+
+
+@sabotage("third_case.ranks", since=FIRST_CELL)
+def the_rank_is_counted_from_one(patch: pytest.MonkeyPatch) -> None:
+    honest = stored.stored_fates
+
+    def more(*args: Any) -> Any:
+        found, made = honest(*args)
+        wrong = {
+            d: seen._replace(ranks=tuple(rank + d * (rank >= 0) for rank in seen.ranks))
+            for d, seen in found.items()
+        }
+        return wrong, made
+
+    patch.setattr(stored, "stored_fates", more)
 
 
 @sabotage("third_case.axis")
