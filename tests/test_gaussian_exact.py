@@ -23,6 +23,8 @@ from tolerances import (
 from attnflow.gaussian import (
     covariance_flow,
     gaussian_flow,
+    l2_rescaled_limit,
+    sinkhorn_rescaled_limit,
 )
 
 
@@ -148,3 +150,17 @@ def test_the_exact_variance_refuses_numbers_that_are_not_positive(bad):
     for kind in KINDS:
         with pytest.raises(ValueError, match=r"var0 must be a (finite )?number > 0, got "):
             exact_variance(kind, 1.0, bad, 1.0, 1.0)
+
+
+def test_a_rescaled_cloud_has_the_limit_of_its_eigenvalues():
+    S0 = np.array([[1.0, 0.3], [0.3, 0.5]])
+    flows = {
+        l2_rescaled_limit: (layer("L2", np.eye(2), np.eye(2), np.eye(2)), {}),
+        sinkhorn_rescaled_limit: (
+            layer("sinkhorn", np.eye(2), np.eye(2), np.eye(2), 0.7),
+            {"eps": 0.7},
+        ),
+    }
+    for limit, (attention, more) in flows.items():
+        late = gaussian_flow(attention, S0, [0.0, 12.0]).covs[-1] * math.exp(-24)
+        assert np.abs(late - limit(S0, **more)).max() <= FLOW

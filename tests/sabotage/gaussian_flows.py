@@ -10,7 +10,8 @@ import pytest
 from controls.cells import CELL
 
 from attnflow import attention, flows
-from attnflow.gaussian import affine, diagnosis, fates, flow, integrals, system
+from attnflow.gaussian import affine, diagnosis, exact, fates, flow, integrals, system
+from attnflow.matrices import spectral
 from attnflow.meanfield import measures
 from sabotage import sabotage
 
@@ -133,6 +134,13 @@ def the_negative_part_is_taken(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(integrals, "mirror_difference", lambda A, cov: -honest(A, cov))
 
 
+@sabotage("gaussian_flows.rescaled")
+def the_inverse_is_forgotten_in_the_exponent(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        exact, "l2_rescaled_limit", lambda cov: spectral(lambda s: s * np.exp(-s / 2), cov)
+    )
+
+
 @sabotage("gaussian_flows.singular-key")
 def the_keys_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     """The L2 layer is taken for softmax attention at twice the speed."""
@@ -161,13 +169,9 @@ def the_first_half_gets_most_of_the_mass(patch: pytest.MonkeyPatch) -> None:
 
 
 @sabotage("gaussian_flows.mixture-parts")
-def every_token_gets_the_same(patch: pytest.MonkeyPatch) -> None:
+def the_values_have_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
     honest = attention.Attention._send
-    patch.setattr(
-        attention.Attention,
-        "_send",
-        lambda self, P, x: honest(self, np.full_like(P, 1 / P.shape[1]), x),
-    )
+    patch.setattr(attention.Attention, "_send", lambda self, P, x: -honest(self, P, x))
 
 
 @sabotage("gaussian_flows.mixture-halves")

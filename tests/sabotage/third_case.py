@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from controls.cells import FIRST_CELL
 
-from attnflow.gaussian import affine, cones, stored, system
+from attnflow.gaussian import affine, cones, fates, stored, system
 from sabotage import sabotage
 
 
@@ -24,14 +25,24 @@ def _bent(patch: pytest.MonkeyPatch, bend: Any) -> None:
 
 
 @sabotage("third_case.count")
-def what_grows_is_taken_for_a_limit(patch: pytest.MonkeyPatch) -> None:
+def all_growth_is_taken_for_blow_up(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(fates, "_is_sudden", lambda *_: True)
+    patch.setattr(fates, "FAR", np.inf)
+
+
+@sabotage("third_case.ranks", since=FIRST_CELL)
+def the_rank_is_counted_from_one(patch: pytest.MonkeyPatch) -> None:
     honest = stored.stored_fates
 
-    def other(*args: Any) -> Any:
+    def more(*args: Any) -> Any:
         found, made = honest(*args)
-        return {d: seen._replace(words=found[2].words) for d, seen in found.items()}, made
+        wrong = {
+            d: seen._replace(ranks=tuple(rank + d * (rank >= 0) for rank in seen.ranks))
+            for d, seen in found.items()
+        }
+        return wrong, made
 
-    patch.setattr(stored, "stored_fates", other)
+    patch.setattr(stored, "stored_fates", more)
 
 
 @sabotage("third_case.axis")

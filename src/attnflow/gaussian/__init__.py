@@ -30,7 +30,9 @@ from attnflow.gaussian.cones import Growth as Growth
 from attnflow.gaussian.cones import cone as cone
 from attnflow.gaussian.cones import cone_axes as cone_axes
 from attnflow.gaussian.cones import growth as growth
+from attnflow.gaussian.exact import l2_rescaled_limit as l2_rescaled_limit
 from attnflow.gaussian.exact import l2_variance as l2_variance
+from attnflow.gaussian.exact import sinkhorn_rescaled_limit as sinkhorn_rescaled_limit
 from attnflow.gaussian.exact import sinkhorn_variance as sinkhorn_variance
 from attnflow.gaussian.exact import softmax_variance as softmax_variance
 from attnflow.gaussian.fates import Fate as Fate

@@ -3,16 +3,19 @@ r"""The flows of the variance in one dimension, solved.
 With :math:`A = KQ` the equations of :mod:`attnflow.gaussian.affine` become
 :math:`\dot s = 2VAs^2` for softmax, :math:`\dot s = 4VAs^2/(1 + 2K^2s)` for L2 and
 :math:`\dot s = 4VAs^2/(\varepsilon + \sqrt{\varepsilon^2 + 4A^2s^2})` for Sinkhorn attention. Each has a
-quantity that grows linearly in time.
+quantity that grows linearly in time. With Q = K = V = I the eigenvalues of a covariance follow them, too.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import wrightomega
 
 from attnflow import validate
+from attnflow.matrices import covariance, spectral
+from attnflow.validate import Array
 
 
 def softmax_variance(t: float, var0: float, A: float, V: float) -> float:
@@ -74,6 +77,34 @@ def sinkhorn_variance(t: float, var0: float, A: float, V: float, *, eps: float =
     theta = np.exp(brentq(rise, low, high, xtol=1e-15, rtol=1e-14)) if low < high else theta
     with np.errstate(over="ignore"):
         return float(np.sinh(theta) * (eps / (2 * abs(A))))
+
+
+def l2_rescaled_limit(cov0: ArrayLike) -> Array:
+    r"""Where :math:`e^{-2t}S(t)` goes under L2 attention with Q = K = V = I: :math:`S_0e^{-S_0^{-1}/2}`.
+
+    All eigenvalues follow the equation of the line, and :math:`-1/s + 2\log s` grows at the rate 4
+    (after :cite:t:`castin2025`).
+
+    >>> l2_rescaled_limit([[0.5]]).round(6)
+    array([[0.18394]])
+    """
+    return spectral(lambda s: s * np.exp(-1 / (2 * s)), covariance(cov0, "cov0"))
+
+
+def sinkhorn_rescaled_limit(cov0: ArrayLike, *, eps: float = 1.0) -> Array:
+    r"""The same under Sinkhorn attention: :math:`\tfrac\varepsilon4e^{\theta-\coth(\theta/2)+1}`,
+    :math:`\sinh\theta = 2S_0/\varepsilon`.
+
+    >>> sinkhorn_rescaled_limit([[0.5]]).round(6)
+    array([[0.146734]])
+    """
+    eps = validate.positive(eps, "eps")
+
+    def limit(s: Array) -> Array:
+        theta = np.arcsinh(2 * s / eps)
+        return eps / 4 * np.exp(theta - 1 / np.tanh(theta / 2) + 1)
+
+    return spectral(limit, covariance(cov0, "cov0"))
 
 
 def _read(t: float, var0: float, A: float, V: float) -> tuple[float, float, float, float]:
