@@ -160,6 +160,11 @@ def _constants() -> list[Call]:
         Call("one_leader", lipschitz.one_leader, {**one, "n": 8}),
         Call("exponent_lower_bound", lipschitz.exponent_lower_bound, {**one, "n": 8}),
         Call("exponent_upper_bound", lipschitz.exponent_upper_bound, {**ball, "n": 8}),
+        Call("two_leaders", lipschitz.two_leaders, {**ball, "n": 8}),
+        Call("two_leaders_bound", lipschitz.two_leaders_bound, {**ball, "n": 8}),
+        Call("places", lipschitz.places, {**ball, "n": 8}),
+        Call("sharp_constant", lipschitz.sharp_constant, {"A": -2 * I}),
+        Call("sharp_upper_bound", lipschitz.sharp_upper_bound, {**ball, "n": 8}),
         Call("worse", lipschitz.worse, {"layer": LAYER, "x": X, "R": 1.0}),
     ]
 

@@ -1,10 +1,15 @@
 import numpy as np
 import pytest
-from balls import I1, I2, I3, SEEDS, SKEW
+from balls import I1, I2, I3, SEEDS, SKEW, in_ball, norm, problem
 from hypothesis import given, settings
 from tolerances import EXPONENTIAL, ROUNDING
 
-from attnflow.lipschitz import sharp_constant
+from attnflow.lipschitz import (
+    places,
+    sharp_constant,
+    sharp_upper_bound,
+    tight_upper_bound,
+)
 
 
 def height(A, x):
@@ -53,3 +58,24 @@ def test_it_does_not_see_rotations():
 def test_what_is_no_score_matrix_is_refused(A):
     with pytest.raises(ValueError, match="A must be"):
         sharp_constant(A)
+
+
+@settings(max_examples=80, deadline=None)
+@given(SEEDS)
+def test_no_tokens_exceed_the_upper_bound(seed):
+    """With a mask or without; and it is never above the bound that does not know A."""
+    A, V, R, n = problem(seed)
+    cap = sharp_upper_bound(A, V, R, n)
+    assert cap <= tight_upper_bound(A, V, R, n) * (1 + ROUNDING)
+    for causal in (False, True):
+        assert norm(A, V, in_ball(n, len(A), R, seed), causal) <= cap * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("A", [I2, -I2, SKEW, np.diag([-1.0, 8.0]), np.array([[0.0, 1.0], [-1.0, 0.0]])])  # fmt: skip
+def test_the_two_bounds_meet(A):
+    """Both are c(A) R^2 sqrt(n/2), up to log n / R^2 and 1/sqrt(n)."""
+    n, V = 10**12, np.eye(len(A))
+    R = 1e4 * np.log(n) ** 0.5
+    scale = sharp_constant(A).value * R**2 * np.sqrt(n / 2)
+    assert 1 - 1e-4 <= places(A, V, R, n).bound / scale <= 1
+    assert 1 <= sharp_upper_bound(A, V, R, n) / scale <= 1 + 1e-4

@@ -11,6 +11,7 @@ import pytest
 
 from attnflow import lipschitz
 from attnflow.attention import SoftmaxAttention
+from attnflow.trained import neural
 from sabotage import sabotage
 
 
@@ -303,3 +304,34 @@ def the_counts_are_not_rooted(patch: pytest.MonkeyPatch) -> None:
 @sabotage("lipschitz.line-growth")
 def the_logarithm_is_lost(patch: pytest.MonkeyPatch) -> None:
     _grouped(patch, lambda value, counts: min(value, 2 * float(np.sqrt(np.sum(counts)))))
+
+
+@sabotage("lipschitz.sharp")
+def the_positive_part_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    def found(honest: Any, A: Any) -> Any:
+        return honest(A)._replace(value=float(np.linalg.norm(A, 2)))
+
+    _replace(patch, "sharp_constant", found)
+
+
+@sabotage("lipschitz.sharp-rotations")
+def the_constant_is_the_norm(patch: pytest.MonkeyPatch) -> None:
+    the_positive_part_is_forgotten(patch)
+
+
+@sabotage("lipschitz.layer-norm")
+def a_constant_is_added_to_what_is_normalised(patch: pytest.MonkeyPatch) -> None:
+    honest = neural.normalise
+    patch.setattr(
+        neural, "normalise", lambda x, norm, eps: honest(x, norm, eps) + 1e-3 * norm.weight
+    )
+
+
+@sabotage("lipschitz.measures")
+def the_worst_direction_is_the_answer(patch: pytest.MonkeyPatch) -> None:
+    the_left_vector_is_returned(patch)
+
+
+@sabotage("lipschitz.far")
+def the_norm_is_a_mean_far_away(patch: pytest.MonkeyPatch) -> None:
+    _means(patch)

@@ -63,3 +63,4 @@ from attnflow.lipschitz.leaders import two_leaders as two_leaders
 from attnflow.lipschitz.leaders import two_leaders_bound as two_leaders_bound
 from attnflow.lipschitz.sharp import SharpConstant as SharpConstant
 from attnflow.lipschitz.sharp import sharp_constant as sharp_constant
+from attnflow.lipschitz.sharp import sharp_upper_bound as sharp_upper_bound

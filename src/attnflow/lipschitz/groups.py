@@ -28,7 +28,7 @@ def grouped_constant(A: ArrayLike, V: ArrayLike, x: ArrayLike, counts: ArrayLike
     >>> round(grouped_constant([[-2.0]], [[1.0]], x, [1, 7]), 6)
     3.585446
     >>> round(grouped_constant([[-2.0]], [[1.0]], x, [1, 131071]), 3)
-    0.998
+    1.248
     """
     (A, V), x = pair(A, V), validate.tokens(x)
     m = validate.array(counts, "counts", 1)

@@ -22,7 +22,9 @@ from attnflow.validate import Array
 
 #: Points along an axis of the grid on which the place of the leaders is chosen, and how often the
 #: grid is drawn again around its best point.
-GRID, ZOOMS = 49, 3
+GRID, ZOOMS = 49, 6
+#: Followers whose leaders are this much ahead of the crowd have decided, in double precision.
+DECIDED = 40.0
 
 
 class Places(NamedTuple):
@@ -44,8 +46,9 @@ def two_leaders(A: ArrayLike, V: ArrayLike, R: float, n: int) -> Array:
     best direction of V to the leaders.
 
     >>> x = two_leaders(-np.eye(2), np.eye(2), 3.0, 5)
-    >>> (-x @ x.T)[2].round(6) + 0  # the scores of a follower, A = -I
-    array([ 0.,  0., -9., -9., -9.])
+    >>> scores = -x @ x[2]  # of a follower, A = -I
+    >>> bool(abs(scores[0] - scores[1]) < 1e-9), bool(scores[0] > scores[2] + 8)
+    (True, True)
     """
     found = places(A, V, R, validate.count(n, "n", 3, validate.MOST_STORED))
     rest = np.tile(found.follower, (int(n) - 2, 1))
@@ -71,8 +74,8 @@ def two_leaders_bound(A: ArrayLike, V: ArrayLike, R: float, n: int) -> float:
 def places(A: ArrayLike, V: ArrayLike, R: float, n: int) -> Places:
     """The best places that are found for two leaders and n - 2 followers.
 
-    >>> places(-np.eye(2), np.eye(2), 6.0, 4).bound.round(6)
-    np.float64(36.0)
+    >>> round(places(-np.eye(2), np.eye(2), 6.0, 4).bound, 6)
+    36.0
     """
     (A, V), R = pair(A, V), radius(R)
     n = several(n, 3)
@@ -101,19 +104,21 @@ def _placed(A: Array, V: Array, R: float, n: int, x: Array) -> Places:
         1:
     ].T  # (d, d - 1), an orthonormal basis of what is orthogonal to Ax
     w = across @ np.linalg.svd(V @ across)[2][0]
-    turn, along = (0.0, np.pi / 2), (0.0, 1.0)
+    crowd = np.log((n - 2) / 2)
+    most = min(R**2 * (size + max(-score, 0.0)), crowd + DECIDED)
+    ahead, along = (max(-(R**2) * max(score, 0.0), most - 2 * DECIDED), most), (0.0, 1.0)
     for _ in range(ZOOMS):
-        turns, rhos = np.linspace(*turn, GRID)[:, None], np.linspace(*along, GRID)
-        lead = R**2 * rhos * (np.cos(turns) * size - rhos * score)
-        answer = expit(lead - np.log((n - 2) / 2)) * np.sin(turns) * rhos
+        leads, rhos = np.linspace(*ahead, GRID)[:, None], np.linspace(*along, GRID)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cos = (leads / (R**2 * rhos) + rhos * score) / size
+        cos = np.where((rhos > 0) & (cos <= 1), np.maximum(cos, 0.0), np.nan)
+        lead = R**2 * rhos * (cos * size - rhos * score)
+        answer = np.nan_to_num(expit(lead - crowd) * np.sqrt(1 - cos**2) * rhos)
         i, j = np.unravel_index(int(answer.argmax()), answer.shape)
-        t, r, cell = (
-            float(turns[i, 0]),
-            float(rhos[j]),
-            (turns[1, 0] - turns[0, 0], rhos[1] - rhos[0]),
-        )
-        turn = max(t - cell[0], 0.0), min(t + cell[0], np.pi / 2)
-        along = max(r - cell[1], 0.0), min(r + cell[1], 1.0)
+        cells = (leads[1, 0] - leads[0, 0], rhos[1] - rhos[0])
+        ahead = max(leads[i, 0] - cells[0], ahead[0]), min(leads[i, 0] + cells[0], ahead[1])
+        along = max(rhos[j] - cells[1], along[0]), min(rhos[j] + cells[1], along[1])
     best = np.sqrt((n - 2) / 2) * float(answer[i, j]) * R**2 * size * float(np.linalg.norm(V @ w))
-    a, b = R * np.cos(t) * y, R * np.sin(t) * w
+    t, r = float(np.nan_to_num(cos[i, j])), float(rhos[j])
+    a, b = R * t * y, R * np.sqrt(1 - t**2) * w
     return Places(a + b, a - b, R * r * x, float(best))

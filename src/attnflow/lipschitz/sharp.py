@@ -3,8 +3,8 @@ r"""The constant in front of :math:`R^2\sqrt{n/2}`, for every score matrix.
 .. math:: c(A) = \max_{|x|\le1}\sqrt{|Ax|^2 - \langle Ax, x\rangle_+^2}
 
 In two dimensions and more, for V = I, the constant of the ball of radius R is
-:math:`c(A)R^2\sqrt{n/2}\,(1+o(1))` as n and :math:`R^2/\log n` grow; :func:`attnflow.lipschitz.two_leaders`
-reach it. This is the book's own.
+:math:`c(A)R^2\sqrt{n/2}\,(1+o(1))` as n and :math:`R^2/\log n` grow: :func:`sharp_upper_bound` is above it, and
+:func:`attnflow.lipschitz.two_leaders` reach it. This is the book's own.
 
 The function is not concave. But :math:`s_+^2 = \max_{\mu\ge0}(2\mu s - \mu^2)`, and the pairs
 :math:`(|Ax|^2, \langle Ax, x\rangle)` of all x in the ball form a convex set; so maximum and minimum may change
@@ -24,8 +24,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from attnflow import validate
 from attnflow.errors import NotConverged
-from attnflow.lipschitz.ball import norm, square
+from attnflow.lipschitz.ball import norm, radius, sizes, square
 from attnflow.lipschitz.crowd import APART, CLOSED, HALVINGS, best_in_plane
 from attnflow.validate import Array
 
@@ -81,6 +82,27 @@ def sharp_constant(A: ArrayLike) -> SharpConstant:
             stacklevel=2,
         )
     return found
+
+
+def sharp_upper_bound(A: ArrayLike, V: ArrayLike, R: float, n: int) -> float:
+    r"""What the constant of the ball is at most, with the right constant; with a mask or without.
+
+    .. math:: |V|\Big(\sqrt n + |A|R^2 + R^2\sqrt{\tfrac n2}\;\min\Big(|A|,\,
+              \sqrt{c(A)^2 + 6|A|\tfrac{\log n}{R^2}} + \tfrac{2|A|}n\Big)\Big)
+
+    But for the share :math:`n^{-2}`, the attention of a token x goes to tokens that score at most
+    :math:`3\log n` less than x itself. They lie in a cap of the ball, and a cap is small where
+    :math:`\langle Ax, x\rangle` is large. It is never above :func:`attnflow.lipschitz.tight_upper_bound`.
+
+    >>> I = np.eye(2)
+    >>> round(sharp_upper_bound(I, I, 1e4, 10**8) / (1e8 * 5e7**0.5), 3)  # c(I) is one half
+    0.5
+    """
+    (a, v), R, n = sizes(A, V), radius(R), validate.count(n, "n")
+    found = sharp_constant(A)
+    c = (found.value + found.residual) ** 2 + 6 * a * np.log(n) / R**2
+    slope = min(a, np.sqrt(c) + 2 * a / n)
+    return float(v * (np.sqrt(n) + a * R**2 + R**2 * np.sqrt(n / 2) * slope))
 
 
 def _height(square: Array, score: Array) -> Array:
