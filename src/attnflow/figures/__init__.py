@@ -5,7 +5,8 @@ serves the light and the dark page. A plotly figure is shown as a fragment of HT
 book's own copy of plotly.js. Both need an alternative text; a caption stands below.
 
 :mod:`~attnflow.figures.style` has the colours and matplotlib's style, :mod:`~attnflow.figures.shown`
-turns a figure into what a notebook displays, :mod:`~attnflow.figures.players` has figures that move.
+turns a figure into what a notebook displays, :mod:`~attnflow.figures.players` has figures that move,
+:mod:`~attnflow.figures.spans` texts with coloured words.
 """
 
 from attnflow.figures.players import curve_player as curve_player
@@ -14,6 +15,7 @@ from attnflow.figures.players import token_player as token_player
 from attnflow.figures.shown import Shown as Shown
 from attnflow.figures.shown import show as show
 from attnflow.figures.shown import show_plotly as show_plotly
+from attnflow.figures.spans import coloured_words as coloured_words
 from attnflow.figures.style import BLUE as BLUE
 from attnflow.figures.style import GREEN as GREEN
 from attnflow.figures.style import GREY as GREY
