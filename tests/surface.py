@@ -21,6 +21,7 @@ from attnflow import (
     sphere,
     transport,
 )
+from attnflow.trained import certificate, sinks
 
 I = np.eye(2)  # noqa: E741
 X = np.array([[0.5, 0.0], [0.0, 1.0], [-1.0, -0.5], [0.25, 0.25]])
@@ -166,6 +167,10 @@ def _constants() -> list[Call]:
         Call("sharp_constant", lipschitz.sharp_constant, {"A": -2 * I}),
         Call("sharp_upper_bound", lipschitz.sharp_upper_bound, {**ball, "n": 8}),
         Call("worse", lipschitz.worse, {"layer": LAYER, "x": X, "R": 1.0}),
+        Call("certificate", certificate.certificate, {"layer": LAYER, "x": X}),
+        Call("softmax_bound", certificate.softmax_bound, {"layer": LAYER, "x": X}),
+        Call("unseen_bound", sinks.unseen_bound, {"layer": LAYER, "x": X, "place": 0}),
+        Call("split", sinks.split, {"layer": LAYER, "x": X, "tol": 1e-2}),
     ]
 
 

@@ -6,6 +6,14 @@
     the transformer, and the trace of what it did
 ``altered``
     networks with weights shuffled, drawn afresh, or parts silenced
+``derivative``
+    the derivative of a sublayer, of a layer, of several, as products, and its norm
+``certificate``
+    how rough a layer can be at given tokens, from one forward pass
+``sinks``
+    what a token that everybody attends to costs
+``stored``
+    a run over all layers, which takes too long for a chapter
 ``kinds``
     every architecture: ``bert``, ``albert`` (and what they share, ``encoder``), ``gpt2``, ``llama``
 ``architecture``
