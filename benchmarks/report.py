@@ -23,7 +23,7 @@ if hasattr(os, "sched_setaffinity"):
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = (
-    "attnflow", "numpy", "scipy", "finufft", "pot", "jax", "ott-jax", "torch", "transformers",
+    "attnflow", "numpy", "scipy", "finufft", "pot", "geomloss", "pykeops", "jax", "ott-jax", "torch", "transformers",
 )  # fmt: skip
 
 
