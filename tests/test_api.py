@@ -20,7 +20,8 @@ def test_a_name_stands_where_users_import_it_from() -> None:
     names = public("attnflow.transport")
     assert Name("attnflow.transport", "self_bridge", "attnflow.transport.bridge") in names
     assert {n.name for n in names} == {
-        "Bridge", "PairBridge", "Potentials", "pair_bridge", "self_bridge", "sinkhorn", "w2",
+        "Bridge", "Bridges", "PairBridge", "Potentials", "pair_bridge", "self_bridge",
+        "self_bridges", "sinkhorn", "w2",
     }  # fmt: skip
     assert Name("attnflow.rates", "fit_rate", "attnflow.rates") in public("attnflow.rates")
 
