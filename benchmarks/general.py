@@ -28,12 +28,13 @@ import numpy as np
 
 from attnflow.attention import SinkhornAttention
 from attnflow.kernels import squared_distances
-from attnflow.transport import pair_bridge, sinkhorn
+from attnflow.transport import pair_bridge, self_bridge, sinkhorn
+from attnflow.transport.bridge import ROUGH
 
 TOL, POT_SWEEPS, OTT_SWEEPS = 1e-9, 60_000, 4_000
 DENSE = [(1000, 1.0), (1000, 0.1), (1000, 0.01), (4000, 1.0), (4000, 0.1), (4000, 0.01)]
 #: Sweeps of which only so many are timed, and the time multiplied.
-TIMED = {(1000, 0.01): 6000, (4000, 0.01): 300}
+TIMED = {(1000, 0.01): 6000, (4000, 0.01): 200}
 SIZES, TEMPERATURES = (10_000, 100_000, 1_000_000), (1.0, 0.1)
 #: GeomLoss and OTT without a matrix take n^2 time: they are asked for this many tokens.
 PEER_SIZE, PEER_EPS = 10_000, 0.1
@@ -95,7 +96,7 @@ def otts(x: np.ndarray, y: np.ndarray, eps: float) -> dict[str, Any]:
     jax.config.update("jax_enable_x64", True)
     cost, n = jax.numpy.asarray(squared_distances(x, y, 2.0)), len(x)
     log_only = eps < 0.1  # exp(-cost / eps) is zero in whole rows
-    most = 300 if n > 2000 and log_only else OTT_SWEEPS
+    most = 40 if n > 2000 and log_only else OTT_SWEEPS
     best: dict[str, Any] = {}
     for log_domain in (True,) if log_only else (False,):
         for momentum in (1.0, 1.5):
@@ -145,7 +146,6 @@ def dense() -> list[dict[str, Any]]:
         except ImportError:
             row["OTT capped"] = None
         rows.append(row)
-        print(row, flush=True)
     return rows
 
 
@@ -258,6 +258,9 @@ def peers() -> list[dict[str, Any]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "tables", nargs="*", help="dense, limits, scale, layer, peers; all unless given"
+    )
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--peer", help=argparse.SUPPRESS)
     parser.add_argument("--layer", type=int, help=argparse.SUPPRESS)
@@ -269,29 +272,74 @@ def main() -> None:
     elif options.layer:
         print(json.dumps(one_layer(options.layer)))
     else:
-        tables: dict[str, Any] = {}
-        tables["scale"], tables["exponents"] = scale()
-        text = {"n": str, "eps": "{:g}".format, "seconds": "{:.3f}".format, "products": str}
-        errors = {"residual": "{:.1e}".format, "sampled error": "{:.1e}".format}
-        report.show(tables["scale"], text | errors | {"peak GB": "{:.2f}".format})
-        print("exponent in n from 1e5 to 1e6:", tables["exponents"])
-        tables["layer"] = [report.apart(__file__, "--layer", n) for n in (100_000, 1_000_000)]
-        print(tables["layer"])
-        tables["peers"] = peers()
-        report.show(
-            tables["peers"],
-            {
-                "solver": str,
-                "seconds": "{:.2f}".format,
-                "error": "{:.1e}".format,
-                "ratio": "{:.0f}x".format,
-            },
-        )
-        tables["dense"] = dense()
-        ratio = {"POT": "{:.2f}".format, "ratio POT": "{:.1f}x".format}
-        ratio |= {"OTT": "{:.2f}".format, "ratio OTT": "{:.1f}x".format}
-        report.show(tables["dense"], text | {"error": "{:.1e}".format} | ratio)
-        report.store("general", tables)
+        for name in options.tables or TABLES:
+            report.store("general", TABLES[name](), among=True)
+
+
+def shown_scale() -> dict[str, Any]:
+    rows, exponents = scale()
+    text = {"n": str, "eps": "{:g}".format, "seconds": "{:.3f}".format, "products": str}
+    errors = {"residual": "{:.1e}".format, "sampled error": "{:.1e}".format}
+    report.show(rows, text | errors | {"peak GB": "{:.2f}".format})
+    print("exponent in n from 1e5 to 1e6:", exponents)
+    return {"scale": rows, "exponents": exponents}
+
+
+def shown_layer() -> dict[str, Any]:
+    rows = [report.apart(__file__, "--layer", n) for n in (100_000, 1_000_000)]
+    text = {"n": str, "seconds Q = K": "{:.2f}".format, "seconds Q = -K": "{:.2f}".format}
+    report.show(rows, text | {"peak GB": "{:.2f}".format})
+    return {"layer": rows}
+
+
+def shown_peers() -> dict[str, Any]:
+    rows = peers()
+    text = {"solver": str, "seconds": "{:.2f}".format, "error": "{:.1e}".format}
+    report.show(rows, text | {"ratio": "{:.0f}x".format})
+    return {"peers": rows}
+
+
+def shown_dense() -> dict[str, Any]:
+    rows = dense()
+    text = {"n": str, "eps": "{:g}".format, "seconds": "{:.3f}".format, "products": str}
+    ratio = {"POT": "{:.2f}".format, "ratio POT": "{:.1f}x".format}
+    ratio |= {"OTT": "{:.2f}".format, "ratio OTT": "{:.1f}x".format}
+    report.show(rows, text | {"error": "{:.1e}".format} | ratio)
+    return {"dense": rows}
+
+
+def shown_limits() -> dict[str, Any]:
+    """Solvers beside the time of their products alone."""
+    rows = []
+    for n, eps in ((1000, 0.1), (4000, 0.1)):
+        x, y = measures(n)
+        scores = squared_distances(x, y, -2.0 * eps)
+        seconds, found = least_time(lambda scores=scores: sinkhorn(scores, tol=TOL), 3)
+        kernel, v = np.exp(scores), np.ones(n)
+        one, _ = least_time(lambda kernel=kernel, v=v: (kernel @ v, v @ kernel), 20)
+        rows.append(limited(f"sinkhorn, {n} tokens, a matrix", seconds, found.iterations, one))
+    n, eps = 200_000, 0.1
+    x = measures(n)[0]
+    seconds, bridge = least_time(lambda: self_bridge(x, eps, tol=TOL), 3)
+    rough, v = bridge.kernel.rough(ROUGH), np.full(n, 1 / n)
+    one, _ = least_time(lambda: rough(v), 5)
+    rows.append(limited(f"self_bridge, {n} tokens, fast", seconds, bridge.iterations, one))
+    text = {"job": str, "seconds": "{:.3f}".format, "products": str, "limit": "{:.3f}".format}
+    report.show(rows, text | {"share": "{:.0%}".format})
+    return {"limits": rows}
+
+
+def limited(job: str, seconds: float, products: int, one: float) -> dict[str, Any]:
+    limit = products * one
+    return {
+        "job": job, "seconds": seconds, "products": products, "of one": one, "limit": limit,
+        "share": limit / seconds,
+    }  # fmt: skip
+
+
+TABLES: dict[str, Callable[[], dict[str, Any]]] = {
+    "dense": shown_dense, "limits": shown_limits, "scale": shown_scale, "layer": shown_layer, "peers": shown_peers,
+}  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
   the outputs of the notebooks that are being rendered.
 * ``{errata}``: the misprints of the source documents, each with the check that decides it.
 * ``{command}``: a command of this project and what it prints, run while the page is made.
-* ``{measured}``: a table from the results of the benchmarks.
+* ``{measured}``, ``{chart}``: a table and a log-log chart from the results of the benchmarks.
 * MathJax and plotly.js come from installed packages, so no page asks for anything outside.
 """
 
@@ -23,6 +23,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from attnflow.book.badges import erratum_anchor
 from attnflow.book.chapters import find_project
+from attnflow.book.charts import Chart
 from attnflow.book.ledger_page import Ledger, Score
 from attnflow.book.tables import Table
 from attnflow.claims import Check
@@ -109,7 +110,9 @@ class Measured(Table):
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "–" if value in (None, "") else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _evidence(anchor: str, found: dict[str, tuple[Check, str]]) -> str:
@@ -157,6 +160,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("errata", Errata)
     app.add_directive("command", Command)
     app.add_directive("measured", Measured)
+    app.add_directive("chart", Chart)
     app.connect("builder-inited", _copy_scripts)
     app.connect("html-page-context", _offline, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
