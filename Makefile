@@ -73,6 +73,8 @@ bench: $(READY)   ## ratios to peers, measured in one run, in an environment of 
 	VIRTUAL_ENV=$(CURDIR)/.venv-bench $(BIN)/uv pip install --quiet --editable '.[fast,trained,bench]'
 	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	.venv-bench/bin/python benchmarks/transport.py
+	.venv-bench/bin/python benchmarks/general.py
+	.venv-bench/bin/python benchmarks/small.py
 	.venv-bench/bin/python benchmarks/heat.py
 	.venv-bench/bin/python benchmarks/sphere.py
 	.venv-bench/bin/python benchmarks/meanfield.py

@@ -1,4 +1,4 @@
-"""What both benchmarks share: one core, a measured subprocess, and the results' file.
+"""What the benchmarks share: one core, a measured subprocess, and the results' file.
 
 Import it before numpy: libraries count the cores when they are loaded. On one core nobody waits for
 threads that a busy machine does not run, so that ratios repeat; it is the same core for the peers.
@@ -23,7 +23,7 @@ if hasattr(os, "sched_setaffinity"):
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = (
-    "attnflow", "numpy", "scipy", "finufft", "pot", "jax", "ott-jax", "torch", "transformers",
+    "attnflow", "numpy", "scipy", "finufft", "pot", "geomloss", "pykeops", "jax", "ott-jax", "torch", "transformers",
 )  # fmt: skip
 
 
@@ -63,14 +63,54 @@ def _version(name: str) -> str | None:
         return None
 
 
-def store(name: str, tables: dict[str, Any]) -> None:
-    """Write results/NAME.json, whole or not at all."""
+#: A ratio that is less than this share of what is stored has fallen.
+FALLEN = 2 / 3
+
+
+def store(name: str, tables: dict[str, Any], *, among: bool = False) -> None:
+    """Write results/NAME.json, whole or not at all; `among` keeps the tables that are not given.
+
+    What was stored before is compared: ratios to peers that fell by more than a third are said.
+    """
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
+    before = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    for line in fallen(before, tables):
+        print(f"slower than stored: {line}")
+    kept = before if among else {}
     draft = path.with_suffix(f".{os.getpid()}.tmp")
-    draft.write_text(json.dumps(surroundings() | tables, indent=1) + "\n", encoding="utf-8")
+    draft.write_text(json.dumps(kept | surroundings() | tables, indent=1) + "\n", encoding="utf-8")
     draft.replace(path)
     print(f"written to {path.parent.parent.name}/{path.parent.name}/{path.name}")
+
+
+def fallen(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
+    """Ratios that are less than FALLEN of those stored, a line each."""
+    out = []
+    for table, rows in now.items():
+        old = {_case(row): row for row in _rows(before.get(table))}
+        for row in _rows(rows):
+            for key, value in row.items():
+                known = old.get(_case(row), {}).get(key)
+                if not key.startswith("ratio") or not isinstance(value, float) or not known:
+                    continue
+                if value < FALLEN * known:
+                    case = ", ".join(f"{k} = {v}" for k, v in _case(row))
+                    out.append(f"{table} ({case}): {key} {value:.1f}, stored {known:.1f}")
+    return out
+
+
+def _rows(table: Any) -> list[dict[str, Any]]:
+    rows = table if isinstance(table, list) else [table]
+    return [row for row in rows if isinstance(row, dict)]
+
+
+#: Columns that say which case a row is.
+_CASES = ("n", "d", "eps", "kind", "solver", "weights", "precision", "tokens", "problems")
+
+
+def _case(row: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple((key, row[key]) for key in _CASES if key in row)
 
 
 def show(rows: list[dict[str, Any]], formats: dict[str, Callable[[Any], str]]) -> None:

@@ -5,7 +5,7 @@ same L1 error of the marginal, 1e-9, kernel or cost matrix included. Times are m
 and OTT (compiled and warmed up, its better mode); POT is timed once and its sweeps are capped.
 Ratios are what counts: machines differ, and are noisy.
 
-`scale`: up to 10^6 tokens in the plane, each size in a process of its own.
+`scale`: up to 10^6 tokens in the plane, each size in a process of its own; times are the processor's.
 
     python benchmarks/transport.py
 """
@@ -142,11 +142,11 @@ def peers() -> list[dict[str, Any]]:
 def at_scale(n: int, eps: float) -> dict[str, Any]:
     """One row, and the marginal on a sample of tokens by direct summation."""
     x = tokens(n)
-    start = time.perf_counter()
+    start = time.process_time()
     bridge = self_bridge(x, eps, tol=TOL)
-    middle = time.perf_counter()
+    middle = time.process_time()
     bridge.barycentric()
-    end = time.perf_counter()
+    end = time.process_time()
     peak = report.peak_memory()
     some = np.random.default_rng(1).choice(n, 100, replace=False)
     mass = bridge.scaling / n
@@ -178,25 +178,40 @@ def scale() -> tuple[list[dict[str, Any]], dict[str, float]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("tables", nargs="*", help="scale, peers; both unless given")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(at_scale(int(options.one[0]), float(options.one[1]))))
         return
-    size = {"n": str, "eps": "{:g}".format, "kernel": str}
+    for name in options.tables or TABLES:
+        report.store("transport", TABLES[name](), among=True)
+
+
+SIZE = {"n": str, "eps": "{:g}".format, "kernel": str}
+SECONDS, GIGABYTES, ERROR = "{:.3f}s".format, "{:.2f}".format, "{:.1e}".format
+
+
+def shown_scale() -> dict[str, Any]:
     many, exponents = scale()
-    seconds, gigabytes, error = "{:.3f}s".format, "{:.2f}".format, "{:.1e}".format
     print(f"scale: marginal error {TOL:g}, plane; sampled error is by direct summation")
-    show = {"balance": seconds, "barycentric": seconds, "sweeps": str, "sampled error": error}
-    report.show(many, size | show | {"peak GB": gigabytes, "dense GB": gigabytes})
+    show = {"balance": SECONDS, "barycentric": SECONDS, "sweeps": str, "sampled error": ERROR}
+    report.show(many, SIZE | show | {"peak GB": GIGABYTES, "dense GB": GIGABYTES})
     print("exponent in n from 1e5 to 1e6:", {k: round(v, 2) for k, v in exponents.items()})
+    return {"scale": many, "exponents": exponents}
+
+
+def shown_peers() -> dict[str, Any]:
     few = peers()
     print(f"\npeers: marginal error {TOL:g}, plane")
-    show = {"seconds": seconds, "sweeps": str, "error": error}
-    show |= {"POT": seconds, "POT sweeps": str, "ratio POT": "{:.0f}x".format}
-    show |= {"OTT": seconds, "OTT sweeps": str, "OTT mode": str, "ratio OTT": "{:.1f}x".format}
-    report.show(few, size | show | {"note": str})
-    report.store("transport", {"peers": few, "scale": many, "exponents": exponents})
+    show = {"seconds": SECONDS, "sweeps": str, "error": ERROR}
+    show |= {"POT": SECONDS, "POT sweeps": str, "ratio POT": "{:.0f}x".format}
+    show |= {"OTT": SECONDS, "OTT sweeps": str, "OTT mode": str, "ratio OTT": "{:.1f}x".format}
+    report.show(few, SIZE | show | {"note": str})
+    return {"peers": few}
+
+
+TABLES: dict[str, Callable[[], dict[str, Any]]] = {"scale": shown_scale, "peers": shown_peers}
 
 
 if __name__ == "__main__":

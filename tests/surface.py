@@ -73,6 +73,8 @@ def _measures() -> list[Call]:
         Call("self_bridge", transport.self_bridge,
              {"x": X, "eps": 0.5, "weights": W, "tol": 1e-6, "method": "dense"}),
         Call("Bridge.conditional_mean", bridge.conditional_mean, {"points": X}),
+        Call("self_bridges", transport.self_bridges,
+             {"x": [X, X], "eps": 0.5, "weights": W, "tol": 1e-6}),
         Call("pair_bridge", transport.pair_bridge,
              {"x": X, "y": X + 1, "eps": 0.5, "a": W, "b": W, "tol": 1e-6, "method": "dense"}),
         Call("PairBridge.conditional_mean", transport.pair_bridge(X, X, 0.5).conditional_mean,

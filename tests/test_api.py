@@ -20,13 +20,9 @@ def test_a_name_stands_where_users_import_it_from() -> None:
     names = public("attnflow.transport")
     assert Name("attnflow.transport", "self_bridge", "attnflow.transport.bridge") in names
     assert {n.name for n in names} == {
-        "Bridge",
-        "Potentials",
-        "self_bridge",
-        "sinkhorn",
-        "w2",
-        "wp",
-    }
+        "Bridge", "Bridges", "PairBridge", "Potentials", "pair_bridge", "self_bridge",
+        "self_bridges", "sinkhorn", "w2", "wp",
+    }  # fmt: skip
     assert Name("attnflow.rates", "fit_rate", "attnflow.rates") in public("attnflow.rates")
 
 

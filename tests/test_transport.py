@@ -27,6 +27,7 @@ from tolerances import (
 
 from attnflow import transport
 from attnflow.errors import NotConverged
+from attnflow.kernels import squared_distances
 
 COORDINATE = st.floats(-3, 3, allow_subnormal=False)
 
@@ -593,3 +594,31 @@ def test_w2_beyond_the_square_root_of_float64_is_right_or_refused(d):
 def test_w2_refuses_what_are_not_two_measures_on_one_space(x, y, a, message):
     with pytest.raises(ValueError, match=message):
         transport.w2(x, y, a)
+
+
+# many tokens: rough sweeps, accurate residuals
+
+
+@pytest.mark.parametrize("eps", [0.001, 0.1, 10.0])
+def test_a_large_bridge_has_its_marginal_by_direct_sums(eps):
+    x = np.random.default_rng(0).normal(size=(25_000, 2))
+    w = np.random.default_rng(1).dirichlet(np.full(25_000, 3.0))
+    w[:100] = 0.0
+    w /= w.sum()
+    bridge = transport.self_bridge(x, eps, w, method="fast")
+    assert bridge.converged
+    some = np.arange(0, 25_000, 250)
+    sums = np.exp(-squared_distances(x[some], x, 2 * eps)) @ (w * bridge.scaling)
+    wrong = np.abs(bridge.scaling[some] * sums - 1)[w[some] > 0]
+    assert wrong.mean() <= 10 * DEFAULT_TOL  # a hundred of 25,000 tokens
+    assert not bridge.scaling[:100].any()
+
+
+@pytest.mark.parametrize("max_iter", [1, 2, 5, 9])
+def test_a_large_bridge_that_does_not_converge_says_its_accurate_residual(max_iter):
+    x = np.random.default_rng(0).normal(size=(25_000, 1))
+    with pytest.warns(NotConverged, match="self_bridge stopped after"):
+        bridge = transport.self_bridge(x, 0.1, method="fast", max_iter=max_iter)
+    assert bridge.iterations <= max_iter
+    assert np.isfinite(bridge.residual)
+    assert bridge.residual > DEFAULT_TOL

@@ -3,7 +3,7 @@
 * ``{ledger}``, ``{score}``: every claim with its source, statement, checks, controls and verdicts, read from
   the outputs of the notebooks that are being rendered.
 * ``{errata}``: the misprints of the source documents, each with the check that decides it.
-* ``{measured}``: a table from the results of the benchmarks.
+* ``{measured}``, ``{chart}``: a table and a log-log chart from the results of the benchmarks.
 * MathJax and plotly.js come from installed packages, so no page asks for anything outside.
 """
 
@@ -20,6 +20,7 @@ from sphinx.application import Sphinx
 
 from attnflow.book.badges import erratum_anchor
 from attnflow.book.chapters import find_project
+from attnflow.book.charts import Chart
 from attnflow.book.ledger_page import Ledger, Score
 from attnflow.book.tables import Table
 from attnflow.claims import Check
@@ -79,7 +80,9 @@ class Measured(Table):
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "–" if value in (None, "") else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _evidence(anchor: str, found: dict[str, tuple[Check, str]]) -> str:
@@ -130,6 +133,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("score", Score)
     app.add_directive("errata", Errata)
     app.add_directive("measured", Measured)
+    app.add_directive("chart", Chart)
     app.connect("builder-inited", _copy_scripts)
     app.connect("html-page-context", _offline, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,11 +1,13 @@
 """Moving mass: one measure to itself, one to another, and how far apart they are.
 
-``bridge`` balances a measure with itself, ``pair`` one with another, ``balance`` any matrix of scores with any
-two marginals, ``wasserstein`` measures distances.
+``bridge`` balances a measure with itself, ``batch`` many small ones, ``pair`` one with another, ``balance`` any
+matrix of scores with any two marginals, ``wasserstein`` measures distances.
 """
 
 from attnflow.transport.balance import Potentials as Potentials
 from attnflow.transport.balance import sinkhorn as sinkhorn
+from attnflow.transport.batch import Bridges as Bridges
+from attnflow.transport.batch import self_bridges as self_bridges
 from attnflow.transport.bridge import Bridge as Bridge
 from attnflow.transport.bridge import self_bridge as self_bridge
 from attnflow.transport.pair import PairBridge as PairBridge

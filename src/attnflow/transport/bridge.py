@@ -166,15 +166,15 @@ def _scaled(kernel: Kernel, w: Array, tol: float, max_iter: int) -> tuple[Array,
         return _scale(kernel.apply, w, u, tol, max_iter)
     order, done, residual = kernel.order, 0, np.inf
     w = w[order]
-    if len(w) >= MANY and kernel.accuracy < ROUGH:
+    if len(w) >= MANY and kernel.accuracy < ROUGH and max_iter > 1:
         rough = kernel.rough(ROUGH)
-        u, done, _ = _scale(rough, w, u, max(tol, ROUGH), max_iter, rough=True)
+        u, done, _ = _scale(rough, w, u, max(tol, ROUGH), max_iter - 1, rough=True)
         while done < max_iter:
             a, r = _defect(kernel.apply_sorted, w, u)
             last, residual, done = residual, float(w @ np.abs(r - 1.0)), done + 1
-            if residual <= tol or residual > CORRECTED * last:
+            if residual <= tol or residual > CORRECTED * last or done >= max_iter:
                 break
-            steps = min(CORRECTIONS, max_iter - done)
+            steps = min(CORRECTIONS, max_iter - done - 1)  # a residual is the last
             u, done = u + _correction(rough, w, a, r, steps), done + steps
     if not residual <= tol and done < max_iter:
         u, more, residual = _scale(kernel.apply_sorted, w, u, tol, max_iter - done, first=not done)
