@@ -6,7 +6,7 @@ alternative text; a caption stands below.
 
 :mod:`~attnflow.figures.style` has the colours and matplotlib's style, :mod:`~attnflow.figures.shown`
 turns a figure into what a notebook displays, :mod:`~attnflow.figures.players` has figures that move,
-:mod:`~attnflow.figures.spans` texts whose words are coloured by numbers.
+:mod:`~attnflow.figures.words` texts whose words are coloured by numbers.
 """
 
 from attnflow.figures.players import curve_player as curve_player
@@ -14,7 +14,6 @@ from attnflow.figures.players import sphere_player as sphere_player
 from attnflow.figures.players import token_player as token_player
 from attnflow.figures.shown import Shown as Shown
 from attnflow.figures.shown import show as show
-from attnflow.figures.spans import spans as spans
 from attnflow.figures.style import BLUE as BLUE
 from attnflow.figures.style import GREEN as GREEN
 from attnflow.figures.style import GREY as GREY
@@ -25,3 +24,4 @@ from attnflow.figures.style import PURPLE as PURPLE
 from attnflow.figures.style import RED as RED
 from attnflow.figures.style import STYLE as STYLE
 from attnflow.figures.style import use_style as use_style
+from attnflow.figures.words import spans as spans
