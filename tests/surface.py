@@ -72,6 +72,10 @@ def _measures() -> list[Call]:
         Call("self_bridge", transport.self_bridge,
              {"x": X, "eps": 0.5, "weights": W, "tol": 1e-6, "method": "dense"}),
         Call("Bridge.conditional_mean", bridge.conditional_mean, {"points": X}),
+        Call("pair_bridge", transport.pair_bridge,
+             {"x": X, "y": X + 1, "eps": 0.5, "a": W, "b": W, "tol": 1e-6, "method": "dense"}),
+        Call("PairBridge.conditional_mean", transport.pair_bridge(X, X, 0.5).conditional_mean,
+             {"points": X}),
         Call("sinkhorn", transport.sinkhorn, {"scores": np.arange(8.0).reshape(2, 4), "b": W}),
         Call("w2", transport.w2, {"x": X, "y": X + 1, "a": W, "b": W}),
         Call("Gaussian", densities.Gaussian, {"mean": [0.0, 1.0], "cov": I}),
@@ -84,6 +88,7 @@ def _measures() -> list[Call]:
         Call("density.quantile_map", MIX.quantile_map, {"x": [0.0, 1.0], "t": 0.5}),
         Call("density.sample", MIX.sample, {"n": 3, "rng": np.random.default_rng(0)}),
         Call("symmetric_kl", langevin.symmetric_kl, {"density": BELL, "eps": 0.5}),
+        Call("path_divergence", langevin.path_divergence, {"density": BELL, "eps": 0.5}),
         Call("bridge_step", schemes.bridge_step, {"x": X, "eps": 1.0, "weights": W}),
         Call("euler_step", schemes.euler_step, {"x": X, "eps": 1.0, "score": PLANE.score}),
         Call("uniform_error", schemes.uniform_error,
@@ -102,7 +107,8 @@ def _closed_forms() -> list[Call]:
     three = {"Q": I, "K": I, "V": -I, "cov0": I}
     return [
         *(Call(f, getattr(gaussian, f), {"cov": I, "eps": 0.5})
-          for f in ("bridge_gain", "bridge_step_cov", "euler_step_cov", "one_step_w2")),
+          for f in ("bridge_gain", "bridge_step_cov", "euler_step_cov", "one_step_w2",
+                    "langevin_path_kl")),
         Call("bures_w2", gaussian.bures_w2, {"cov0": I, "cov1": 2 * I}),
         Call("langevin_symmetric_kl", gaussian.langevin_symmetric_kl, {"var": 1.0, "eps": 0.5}),
         *(Call(f"covariance_flow.{kind}", gaussian.covariance_flow,

@@ -32,14 +32,14 @@ class FastLayer:
 
     def velocity(self, x, weights=None):
         with pytest.MonkeyPatch.context() as patch:
-            for name in ("averages", "balanced"):
+            for name in ("averages", "balanced", "balanced_pair"):
                 patch.setattr(fast_module, name, self.counted(getattr(fast_module, name)))
             return self.layer.velocity(x, weights)
 
     def counted(self, function):
         def called(*args):
             found = function(*args)
-            self.direct = found.direct
+            self.direct = 0 if found is None else found.direct
             return found
 
         return called
@@ -344,14 +344,57 @@ def test_other_kinds_and_masked_layers_are_refused():
         SoftmaxAttention(J, J, J, method="quick")
 
 
-@pytest.mark.parametrize(
-    "A", [-np.eye(2), np.diag([1.0, -0.1]), np.array([[1.0, 0.5], [0.0, 1.0]])]
-)
-def test_sinkhorn_attention_with_two_potentials_is_refused(A):
-    with pytest.raises(
-        ValueError, match=r"fast Sinkhorn attention needs Q\^T K symmetric positive semi-definite"
-    ):
-        FastLayer(SinkhornAttention(A, np.eye(2), np.eye(2)))
+#: Q^T K that is negative, indefinite, not symmetric, and of rank one and two in more dimensions.
+TWO_POTENTIALS = [
+    -np.eye(2),
+    np.diag([1.0, -0.1]),
+    np.array([[1.0, 0.5], [0.0, 1.0]]),
+    np.outer([1.0, 0.5, -1.0, 0.2], [0.3, -1.0, 0.0, 0.4]),
+    np.eye(5)[:, :2] @ np.array([[0.4, 0.6], [-0.5, 0.3]]) @ np.eye(5)[:2],
+]
+
+
+@pytest.mark.parametrize("A", TWO_POTENTIALS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sinkhorn_attention_with_two_potentials_is_the_dense_layer(A, weighted):
+    d = len(A)
+    attention = SinkhornAttention(A, np.eye(d), np.eye(d), tol=1e-12)
+    x = cloud(150, d)
+    w = np.random.default_rng(1).dirichlet(np.ones(150)) if weighted else None
+    if weighted:
+        w[:20] = 0.0  # tokens without mass are sent to
+        w /= w.sum()
+    assert error(FastLayer(attention), attention, x, w) <= 1e-8
+
+
+def test_two_potentials_find_the_fast_way_by_themselves_in_linear_memory(monkeypatch):
+    monkeypatch.setattr(layer_module, "FEWEST_FAST", 1000)
+    x = cloud(20_000, 2)
+    layer = SinkhornAttention(np.eye(2), -np.eye(2), np.eye(2))
+    tracemalloc.start()
+    got = layer.velocity(x)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000 * 8 * 400  # the matrix would be 3.2 GB
+    assert np.isfinite(got).all()
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_two_potentials_of_one_and_two_tokens(n):
+    attention = SinkhornAttention(np.eye(2), -np.eye(2), np.eye(2), tol=1e-12)
+    for x in (cloud(n, 2), np.ones((n, 2))):
+        assert error(FastLayer(attention), attention, x) <= 1e-8
+
+
+def test_potentials_that_range_too_widely_are_refused_and_auto_is_dense():
+    x = np.concatenate([cloud(200, 2), 6 + 0.1 * cloud(100, 2), [[-9.0, 4.0]]])
+    attention = SinkhornAttention(np.eye(2), -np.eye(2), np.eye(2), eps=0.05)
+    with pytest.raises(ValueError, match="with potentials that do not range widely"):
+        FastLayer(attention).velocity(x)
+    assert np.isfinite(attention.velocity(x)).all()
+    four = SinkhornAttention(np.eye(4), -np.eye(4), np.eye(4), method="fast")
+    with pytest.raises(ValueError, match="or of rank <= 3"):
+        four.velocity(cloud(10, 4))
 
 
 @pytest.mark.parametrize("far", [35.0, 1e3])

@@ -112,7 +112,7 @@ def test_data_that_a_chapter_names_travels_with_it(name: str) -> None:
         data = {p.rpartition("/")[2] for p in archive.namelist() if p.endswith(".npz")}
     expected = {
         "phase_diagram": {"figure3.npz"},
-        "uniform_convergence": {"fashion-mnist-2000.npz"},
+        "beyond_heat": {"fashion-mnist-2000.npz"},
     }
     assert data == expected.get(name, set())
 

@@ -38,11 +38,12 @@ SMALL: dict[str, dict[str, Any]] = {
     "lipschitz": {"draws": 4, "largest": 512, "starts": 4, "n": 8},
     "clustering": {"n": 24, "crowd": 12, "draws": 64, "horizon": 250.0},
     "limit_geometry": {"n": 12, "draws": 8},
-    "uniform_convergence": {"T": 0.2, "plane": 20_000, "images": 200},
+    "uniform_convergence": {"T": 0.4, "plane": 20_000},
+    "beyond_heat": {"T": 0.5, "images": 200},
     "bridge_langevin": {"smallest": 0.01},
     "optimal_transport": {"cells": 120},
     "attention": {"n": 10},
-    "one_step": {"repeats": 12},
+    "one_step": {"repeats": 100},
 }
 CHAPTERS = list(dict.fromkeys([*SMALL, *PROJECT.chapters()]))
 for module in sorted((Path(__file__).parent / "sabotage").glob("[a-z]*.py")):

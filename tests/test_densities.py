@@ -3,8 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.integrate import solve_ivp
 from scipy.special import logsumexp
 from tolerances import (
+    DEEP_GAP,
     EIGHTH_ORDER,
     EXPONENTIAL,
     FIRST_DIFFERENCE,
@@ -260,6 +262,23 @@ def test_points_in_the_gap_between_two_clusters_stay_with_their_cluster(half):
     got = density.quantile_map([-half / 2, half / 2], 0.01)
     want = half - half / 2 * np.sqrt(1.01)
     assert np.abs(got - [-want, want]).max() <= FIRST_DIFFERENCE * half + 2 * np.exp(-half)
+
+
+@pytest.mark.parametrize(
+    ("half", "t", "share"),
+    [(7.0, 0.05, 0.5), (12.0, 0.01, 0.5), (12.0, 0.2, 0.5), (20.0, 0.05, 0.3), (9.0, 1.0, 0.8)],
+)
+def test_the_map_is_exact_in_a_gap_whose_mass_no_number_next_to_one_can_hold(half, t, share):
+    """dy/dx = rho_0(x)/rho_t(y), integrated from one point of the gap to others."""
+    density = GaussianMixture([share, 1 - share], [-half, half], [1.0, 1.5])
+    later = density.heat(t)
+    x = np.linspace(-1.5, 1.5, 8)
+    y = density.quantile_map(x, t)
+    slope = solve_ivp(
+        lambda u, v: np.exp(density.logpdf([u]) - later.logpdf(v)), (x[0], x[-1]), y[:1],
+        t_eval=x, method="DOP853", rtol=1e-12, atol=1e-13,
+    )  # fmt: skip
+    assert np.abs(slope.y[0] - y).max() <= DEEP_GAP
 
 
 # the potential

@@ -198,6 +198,23 @@ def test_the_symmetrised_kl_is_finite_at_high_temperature(eps):
     )
 
 
+@pytest.mark.parametrize("s", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("eps", [1e-8, 1e-3, 0.1, 1.0, 30.0, 1e9])
+def test_the_divergence_of_paths_has_its_digits_at_every_temperature(s, eps):
+    with localcontext() as context:
+        context.prec = 60
+        u = Decimal(eps) / (2 * Decimal(s))
+        want = float(u / 12 * ((1 + u * u).sqrt() - 1))
+    assert abs(gaussian.langevin_path_kl(s, eps) / want - 1) <= SERIES
+
+
+def test_the_divergence_of_paths_adds_up_over_independent_coordinates():
+    turn = np.array([[0.8, -0.6], [0.6, 0.8]])
+    want = gaussian.langevin_path_kl(0.5, 0.3) + gaussian.langevin_path_kl(2.0, 0.3)
+    got = gaussian.langevin_path_kl(turn @ np.diag([0.5, 2.0]) @ turn.T, 0.3)
+    assert abs(got / want - 1) <= ROUNDING
+
+
 # what is refused
 
 
@@ -220,6 +237,7 @@ def test_every_function_refuses_what_is_not_a_covariance(cov, message):
         lambda c: gaussian.bridge_step_cov(c, 0.1),
         lambda c: gaussian.euler_step_cov(c, 0.1),
         lambda c: gaussian.one_step_w2(c, 0.1),
+        lambda c: gaussian.langevin_path_kl(c, 0.1),
     ):
         with pytest.raises(ValueError, match=message):
             f(cov)
@@ -242,6 +260,7 @@ def test_every_function_refuses_a_temperature_that_is_not_positive(eps):
         gaussian.euler_step_cov,
         gaussian.one_step_w2,
         gaussian.langevin_symmetric_kl,
+        gaussian.langevin_path_kl,
     ):
         with pytest.raises(ValueError, match=r"eps must be a (finite )?number > 0, got "):
             f(1.0, eps)

@@ -1,7 +1,17 @@
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from tolerances import BAND, EXPONENTIAL, FIVE_DIGITS, GRID_PAIR, GRID_SUM, ROUNDING, SOLVE_TIGHTLY
+from tolerances import (
+    BAND,
+    EXPONENTIAL,
+    FIVE_DIGITS,
+    GRID_PAIR,
+    GRID_SUM,
+    PATHS,
+    QUADRUPLING,
+    ROUNDING,
+    SOLVE_TIGHTLY,
+)
 
 from attnflow import gaussian, langevin
 from attnflow.densities import Gaussian, GaussianMixture
@@ -167,12 +177,61 @@ def test_the_fisher_information_of_the_mixture_is_the_integral_of_its_squared_sc
     assert abs(langevin.fisher_bound(MIX, 0.1).fisher / want[0] - 1) <= EXPONENTIAL * 10
 
 
+# paths
+
+
+@DENSITIES
+@pytest.mark.parametrize("eps", [0.1, 0.3, 1.0])
+def test_the_divergence_of_paths_is_half_the_squared_difference_of_the_drifts(density, eps):
+    got = langevin.path_divergence(density, eps)
+    assert abs(got.girsanov / got.value - 1) <= PATHS
+
+
+@pytest.mark.parametrize("s", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("eps", [0.1, 0.5, 3.0])
+def test_the_divergence_of_paths_of_a_gaussian_is_the_closed_form(s, eps):
+    want = gaussian.langevin_path_kl(s, eps)
+    for mean in (0.0, 0.7):
+        assert abs(langevin.path_divergence(Gaussian(mean, s), eps).value / want - 1) <= PATHS
+
+
+@DENSITIES
+@pytest.mark.parametrize("eps", [0.05, 0.3, 1.0])
+def test_ends_see_less_than_paths_and_paths_less_than_both_bounds(density, eps):
+    got = langevin.path_divergence(density, eps)
+    assert langevin.symmetric_kl(density, eps) < got.value
+    assert got.value < got.bound * (1 + PATHS)
+    assert got.bound < langevin.fisher_bound(density, eps).bound / 4
+
+
+@DENSITIES
+def test_the_divergence_of_paths_and_the_remainder_of_the_velocity_have_order_three(density):
+    nodes = line_grid(density, 0.02)
+    force = nodes.weights @ density.potential_gradient(nodes.x)[:, 0] ** 2
+    cold, warm = (langevin.path_divergence(density, eps) for eps in (0.02, 0.04))
+    rise = 12 * cold.value / (0.02**3 * force) - 1
+    assert -2e-3 < rise < 0
+    assert abs((12 * warm.value / (0.04**3 * force) - 1) / rise / 4 - 1) <= QUADRUPLING
+    assert 2.7 < np.log2(warm.remainder / cold.remainder) < 3.05
+
+
+def test_the_velocity_of_a_gaussian_is_linear_and_its_remainder_known():
+    """v_t = (1 - 2t) k x with the k that the variance of the interpolation asks for."""
+    s, eps = 1.0, 0.5
+    rise = 2 * (np.hypot(1, eps / 2) - 1)  # variance s + rise t (1 - t)
+    at = (np.polynomial.legendre.leggauss(langevin.TIME_NODES)[0] + 1) / 2
+    variance = s + rise * at * (1 - at)
+    off = (1 - 2 * at) * (rise / (2 * eps * variance) - eps / 8)
+    want = np.abs(off * np.sqrt(variance)).max()
+    assert abs(langevin.path_divergence(Gaussian(0.0, s), eps).remainder / want - 1) <= PATHS
+
+
 # what is refused
 
 
 @pytest.mark.parametrize("eps", [0.0, -1.0, np.nan, np.inf, "warm", None])
 def test_every_function_refuses_a_temperature_that_is_not_positive(eps):
-    for f in (line_grid, langevin.symmetric_kl, langevin.fisher_bound):
+    for f in (line_grid, langevin.symmetric_kl, langevin.fisher_bound, langevin.path_divergence):
         with pytest.raises(ValueError, match=r"eps must be a (finite )?number > 0, got "):
             f(MIX, eps)
 
@@ -193,6 +252,6 @@ def test_the_pairs_and_the_divergence_refuse_a_temperature_that_is_not_positive(
 
 def test_every_function_needs_one_dimension():
     plane = Gaussian([0.0, 0.0], np.eye(2))
-    for f in (line_grid, langevin.symmetric_kl, langevin.fisher_bound):
+    for f in (line_grid, langevin.symmetric_kl, langevin.fisher_bound, langevin.path_divergence):
         with pytest.raises(ValueError, match="this needs a density in one dimension, got 2"):
             f(plane, 0.1)

@@ -13,8 +13,6 @@ from attnflow.lipschitz import (
     sharper_lower_bound,
     spread,
     spread_bound,
-    two_leaders,
-    two_leaders_bound,
     upper_bound,
 )
 
@@ -61,71 +59,7 @@ def test_the_spread_grows_like_the_square_of_the_radius():
         assert abs(norm(SKEW, WIDE, spread(SKEW, WIDE, R, 7)) / bound - 1) <= 0.01
 
 
-# two leaders
-
-
-def undecided(A, V, x, causal=False):
-    """The answer of all but the leaders when these move along Au in opposite senses."""
-    u = x[2] / np.linalg.norm(x[2])
-    step = A @ u / np.linalg.norm(A @ u) / math.sqrt(2)
-    J = dense(A, V, x, causal)[2:]
-    return np.linalg.norm(J[:, :, 0] @ step - J[:, :, 1] @ step)
-
-
-@settings(max_examples=60, deadline=None)
-@given(SEEDS)
-def test_two_leaders_answer_as_much_as_is_said(seed):
-    A, V, R, n = problem(seed, least=3)
-    x, bound = two_leaders(A, V, R, n), two_leaders_bound(A, V, R, n)
-    assert x.shape == (n, len(A))
-    assert np.linalg.norm(x, axis=1).max() <= R * (1 + ROUNDING)
-    assert bound > 0
-    assert abs(bound / undecided(A, V, x) - 1) <= EXPONENTIAL * 100
-    across = x[0] - x[1]
-    size = np.linalg.norm(across) * np.linalg.norm(A, 2) * R
-    assert abs(across @ x[2]) <= EXPONENTIAL * size + EXPONENTIAL
-    assert abs(across @ A @ x[2]) <= EXPONENTIAL * size + EXPONENTIAL
-    assert bound <= norm(A, V, x) * (1 + EXPONENTIAL)
-    assert bound <= undecided(A, V, x, causal=True) * (1 + EXPONENTIAL * 100)
-    assert bound <= norm(A, V, x, causal=True) * (1 + EXPONENTIAL)
-
-
-@pytest.mark.parametrize("A", [-I2, I2, np.diag([1.0, -2.0])])
-def test_two_dimensions_are_enough_for_symmetric_matrices(A):
-    bound = two_leaders_bound(A, I2, 2.0, 9)
-    assert 0 < bound <= norm(A, I2, two_leaders(A, I2, 2.0, 9))
-
-
-@pytest.mark.parametrize(("A", "V"), [(-I3, I3), (SKEW, WIDE), (SKEW.T @ SKEW, np.diag([1.0, 5.0, 2.0]))])  # fmt: skip
-def test_the_leaders_stand_nearly_as_well_as_they_can(A, V):
-    """A search over all places, both eigenvectors and all w orthogonal to u and Au finds no better."""
-    R, n, best = 2.0, 12, 0.0
-    rng = np.random.default_rng(0)
-    angle, r = rng.uniform(0, math.pi / 2, 20_000), rng.uniform(-R, R, 20_000)
-    a, b = R * np.cos(angle), R * np.sin(angle)
-    for u in np.linalg.eigh((A + A.T) / 2)[1].T[[0, -1]]:
-        p = 1 / (1 + (n - 2) / 2 * np.exp(-r * (u @ A @ u) * (a - r)))
-        place = (math.sqrt((n - 2) / 2) * p * b * np.abs(r)).max()
-        basis = np.linalg.svd(np.vstack([u, A @ u]))
-        free = basis[2][np.pad(basis[1], (0, 1)) < 1e-9]
-        turns = rng.normal(size=(500, len(free))) @ free
-        w = turns / np.linalg.norm(turns, axis=1, keepdims=True)
-        stretch = np.linalg.norm(w @ V.T, axis=1).max()
-        best = max(best, place * stretch * np.linalg.norm(A @ u))
-    bound = two_leaders_bound(A, V, R, n)
-    assert 0.99 * best <= bound <= 1.01 * best
-
-
-def test_two_leaders_need_room():
-    with pytest.raises(ValueError, match="orthogonal to u and Au, got dimension 1"):
-        two_leaders(I1, I1, 1.0, 4)
-    with pytest.raises(ValueError, match="orthogonal to u and Au, got dimension 2"):
-        two_leaders_bound([[1.0, 1.0], [-1.0, 0.0]], I2, 1.0, 4)
-
-
 def test_without_scores_or_values_there_is_nothing_to_bound():
-    assert two_leaders_bound(0 * I2, I2, 1.0, 4) == 0
-    assert two_leaders_bound(I2, 0 * I2, 1.0, 4) == 0
     assert spread_bound(I2, 0 * I2, 1.0, 4) == 0
     assert upper_bound(I2, 0 * I2, 1.0, 4) == 0
     assert sharper_lower_bound(0 * I2, 1.0, 5) == pytest.approx(2 / 5)

@@ -6,6 +6,7 @@ from clouds import cloud, masses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tolerances import (
+    CONDITIONED,
     FLOW,
     ROUNDING,
     SOLVED,
@@ -21,6 +22,7 @@ from attnflow.attention import (
 )
 from attnflow.meanfield import (
     MaskedMeanField,
+    running_mean_norm,
 )
 
 I2 = np.eye(2)
@@ -213,3 +215,19 @@ def test_velocities_that_are_no_numbers_are_refused_as_by_the_layer_itself():
     ):
         with pytest.raises(ValueError, match="velocities must be finite"):
             attention.velocity([[1e200], [1e200]])
+
+
+@pytest.mark.parametrize(("ratio", "steps"), [(1.5, 3), (2.0, 20), (1.2, 100), (1.05, 300)])
+def test_the_running_mean_at_geometric_positions_has_the_norm_of_the_formula(ratio, steps):
+    s = ratio ** np.arange(-steps, 1.0)
+    w = np.diff(s, prepend=0)
+    blind = SoftmaxAttention([[0.0]], [[0.0]], [[1.0]])
+    P = MaskedMeanField(blind, s).matrix(np.zeros((len(s), 1)), w)
+    norm = np.linalg.norm(np.sqrt(w)[:, None] * P / np.sqrt(w), 2)
+    assert abs(running_mean_norm(ratio, steps) / norm - 1) <= CONDITIONED
+
+
+@pytest.mark.parametrize("bad", [1.0, 0.5, -2.0])
+def test_positions_must_grow(bad):
+    with pytest.raises(ValueError, match=f"ratio must be above 1, got {bad}"):
+        running_mean_norm(bad, 10)

@@ -27,6 +27,9 @@ DEFAULT_TOL = 1e-9
 #: Scores of 1e4 carry an absolute rounding error of 1e4 * 1.1e-16 each, and a few are added.
 LARGE_SCORES = 1e-9
 
+#: Products for directions are in single precision, 6e-8 a rounding, with some entries left out.
+SIX_SINGLE_DIGITS = 1e-6
+
 #: The grid at step sqrt(eps)/4 and half width 8 sees the Gaussian to far better than this.
 GAUSSIAN_MAP = 1e-7
 
@@ -164,3 +167,11 @@ JACOBIAN_SINGLE = 1e-5
 
 #: Backward differences at rtol 1e-10 a step, a thousand steps, errors of one sign.
 STIFF = 2e-7
+
+#: A second-order error quadruples when the temperature doubles, up to the fourth order at 0.04.
+QUADRUPLING = 0.1
+
+#: Marginals of a bridge err by 1e-13, and paths differ by a few 1e-6 of U at eps = var/20.
+PATHS = 1e-8
+#: A map through a gap between components, integrated at rtol 1e-12 where its slope varies by e^20.
+DEEP_GAP = 1e-10

@@ -41,7 +41,7 @@ def the_diffusion_runs_twice_as_fast(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(langevin, "langevin_pair", lambda d, eps, nodes: honest(d, 2 * eps, nodes))
 
 
-@sabotage("bridge_langevin.fisher")
+@sabotage("bridge_langevin.fisher", since="On the way they differ more")
 def the_bound_is_too_small(patch: pytest.MonkeyPatch) -> None:
     honest = langevin.fisher_bound
 
@@ -52,12 +52,58 @@ def the_bound_is_too_small(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(langevin, "fisher_bound", small)
 
 
-@sabotage("bridge_langevin.fisher-gap")
+@sabotage("bridge_langevin.fisher-gap", since="On the way they differ more")
 def the_bracket_has_a_plus(patch: pytest.MonkeyPatch) -> None:
     honest = langevin.fisher_bound
 
     def plus(density: Any, eps: float) -> langevin.FisherBound:
         found = honest(density, eps)
         return found._replace(gap=2 * found.fisher - found.gap)
+
+    patch.setattr(langevin, "fisher_bound", plus)
+
+
+@sabotage("bridge_langevin.path")
+def the_potential_loses_the_laplacian(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        densities.GaussianMixture,
+        "potential",
+        lambda self, x: (self.score(x) ** 2).sum(axis=1) / 8,
+    )
+
+
+@sabotage("bridge_langevin.path-constant")
+def the_force_forgets_a_factor(patch: pytest.MonkeyPatch) -> None:
+    honest = densities.GaussianMixture.potential_gradient
+    patch.setattr(
+        densities.GaussianMixture, "potential_gradient", lambda self, x: honest(self, x) / 2
+    )
+
+
+@sabotage("bridge_langevin.velocity")
+def the_force_has_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
+    honest = densities.GaussianMixture.potential_gradient
+    patch.setattr(densities.GaussianMixture, "potential_gradient", lambda self, x: -honest(self, x))
+
+
+@sabotage("bridge_langevin.path-bound", since="On the way they differ more")
+def the_energy_is_read_as_half_of_what_it_is(patch: pytest.MonkeyPatch) -> None:
+    honest = langevin.path_divergence
+
+    def small(density: Any, eps: float) -> langevin.PathDivergence:
+        found = honest(density, eps)
+        return found._replace(bound=found.bound / np.sqrt(2))
+
+    patch.setattr(langevin, "path_divergence", small)
+
+
+@sabotage("bridge_langevin.fisher-ratio", since="On the way they differ more")
+def the_bound_sums_the_informations(patch: pytest.MonkeyPatch) -> None:
+    honest = langevin.fisher_bound
+
+    def plus(density: Any, eps: float) -> langevin.FisherBound:
+        found = honest(density, eps)
+        wrong = (2 * found.fisher - found.gap) * found.slope
+        return found._replace(bound=eps**2 / 2 * float(np.sqrt(wrong)))
 
     patch.setattr(langevin, "fisher_bound", plus)

@@ -10,7 +10,8 @@ import pytest
 from controls.cells import CELL
 
 from attnflow import attention, flows
-from attnflow.gaussian import affine, diagnosis, flow, system
+from attnflow.gaussian import affine, diagnosis, fates, flow, integrals, system
+from attnflow.meanfield import measures
 from sabotage import sabotage
 
 Slope = Callable[[np.ndarray], np.ndarray]
@@ -104,24 +105,38 @@ def the_scores_are_divided_by_a_hundred(patch: pytest.MonkeyPatch) -> None:
     _bent(patch, lambda B: 0.01 * B)
 
 
+def _stuck(B: np.ndarray) -> np.ndarray:
+    out = B.copy()
+    out[0] = 0.0
+    return out
+
+
 @sabotage("gaussian_flows.rank")
 def some_directions_are_never_moved(patch: pytest.MonkeyPatch) -> None:
-    def stuck(B: np.ndarray) -> np.ndarray:
-        out = B.copy()
-        out[0] = 0.0
-        return out
-
-    _bent(patch, stuck)
+    _bent(patch, _stuck)
 
 
-@sabotage("gaussian_flows.skew")
-def the_slope_gets_an_absolute_value(patch: pytest.MonkeyPatch) -> None:
-    _bent(patch, lambda B: B + 0.01 * np.abs(B))
+@sabotage("gaussian_flows.rank-attained")
+def what_dies_slowly_counts_as_staying(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(fates, "STAYS", 0.4)
+    patch.setattr(fates, "DIES", 0.3)
 
 
-@sabotage("gaussian_flows.third-case")
-def queries_and_keys_are_swapped(patch: pytest.MonkeyPatch) -> None:
-    _bent(patch, lambda B: -B)
+@sabotage("gaussian_flows.mirror-conserved")
+def the_mirror_is_turned(patch: pytest.MonkeyPatch) -> None:
+    _bent(patch, _stuck)
+
+
+@sabotage("gaussian_flows.mirror-limit")
+def the_negative_part_is_taken(patch: pytest.MonkeyPatch) -> None:
+    honest = integrals.mirror_difference
+    patch.setattr(integrals, "mirror_difference", lambda A, cov: -honest(A, cov))
+
+
+@sabotage("gaussian_flows.singular-key")
+def the_keys_are_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """The L2 layer is taken for softmax attention at twice the speed."""
+    _bent(patch, lambda B: 1.01 * B)
 
 
 @sabotage("gaussian_flows.mixture-freezes")
@@ -133,9 +148,16 @@ def a_cubic_force_is_left_in(patch: pytest.MonkeyPatch) -> None:
 
 
 @sabotage("gaussian_flows.mixture-stays-two")
-def the_halves_attract(patch: pytest.MonkeyPatch) -> None:
-    honest = attention.Attention._send
-    patch.setattr(attention.Attention, "_send", lambda self, P, x: honest(self, P, x) - np.tanh(x))
+def the_first_half_gets_most_of_the_mass(patch: pytest.MonkeyPatch) -> None:
+    honest = measures.quadrature
+
+    def uneven(density: Any, order: int) -> measures.Measure:
+        points, weights = honest(density, order)
+        first = np.arange(len(weights)) < len(weights) // 2
+        mass = weights * np.where(first, 19.0, 1.0)
+        return measures.Measure(points, mass / mass.sum())
+
+    patch.setattr(measures, "quadrature", uneven)
 
 
 @sabotage("gaussian_flows.mixture-parts")

@@ -39,6 +39,13 @@ def _means(patch: pytest.MonkeyPatch) -> None:
     _values(patch, lambda value, x: value / len(x))
 
 
+def _grouped(patch: pytest.MonkeyPatch, wrong: Callable[[float, Any], float]) -> None:
+    def found(honest: Any, A: Any, V: Any, x: Any, counts: Any) -> float:
+        return wrong(honest(A, V, x, counts), counts)
+
+    _replace(patch, "grouped_constant", found)
+
+
 def _frozen(patch: pytest.MonkeyPatch) -> None:
     def product(honest: Any, layer: Any, x: Any, e: Any) -> Any:
         if isinstance(layer, SoftmaxAttention):
@@ -174,7 +181,11 @@ def the_root_is_forgotten_below_the_tight_bound(patch: pytest.MonkeyPatch) -> No
 
 @sabotage("lipschitz.tight-limit")
 def the_leaders_meet(patch: pytest.MonkeyPatch) -> None:
-    _one_leader(patch)
+    def found(honest: Any, A: Any, V: Any, R: float, n: int) -> Any:
+        answer = honest(A, V, R, n)
+        return answer._replace(second=answer.first)
+
+    _replace(patch, "places", found)
 
 
 @sabotage("lipschitz.search")
@@ -216,7 +227,7 @@ def the_half_of_the_exponent_is_forgotten(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("lipschitz.exponent-upper")
 def the_root_is_forgotten_below_the_exponent(patch: pytest.MonkeyPatch) -> None:
-    _squares(patch)
+    _grouped(patch, lambda value, counts: value**2)
 
 
 def _unrooted(patch: pytest.MonkeyPatch) -> None:
@@ -263,3 +274,32 @@ def only_one_head_is_counted(patch: pytest.MonkeyPatch) -> None:
         "multi_head_upper_bound",
         lambda honest, A, V, W, R, n: honest(A, V, W, R, n) / len(A),
     )
+
+
+@sabotage("lipschitz.multi-head-lower")
+def the_answers_are_added_as_lengths(patch: pytest.MonkeyPatch) -> None:
+    def bound(honest: Any, A: Any, V: Any, W: Any, R: float, n: int) -> Any:
+        _, u = honest(A, V, W, R, n)
+        own = [lipschitz.followed(n - 1, -float(u @ M @ u) * R**2) for M in A]
+        return sum(abs(v) for v in own) * 2, u
+
+    _replace(patch, "multi_head_lower_bound", bound)
+
+
+@sabotage("lipschitz.ends")
+def the_upper_end_is_the_value(patch: pytest.MonkeyPatch) -> None:
+    def found(honest: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = honest(*args, **kwargs)
+        return answer._replace(upper=0.999 * answer.value)
+
+    _replace(patch, "local_constant", found)
+
+
+@sabotage("lipschitz.line")
+def the_counts_are_not_rooted(patch: pytest.MonkeyPatch) -> None:
+    _grouped(patch, lambda value, counts: value * np.sqrt(np.sum(counts)))
+
+
+@sabotage("lipschitz.line-growth")
+def the_logarithm_is_lost(patch: pytest.MonkeyPatch) -> None:
+    _grouped(patch, lambda value, counts: min(value, 2 * float(np.sqrt(np.sum(counts)))))

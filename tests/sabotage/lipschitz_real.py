@@ -11,7 +11,7 @@ from controls.cells import CELL
 
 from attnflow import trained
 from attnflow.lipschitz import bounds, configurations, lanczos
-from attnflow.trained import neural
+from attnflow.trained import certificate, derivative, neural, sinks
 from sabotage import sabotage
 
 
@@ -152,16 +152,42 @@ def the_scores_are_left_out_of_the_bound(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-@sabotage("lipschitz_real.positions")
-def the_number_of_the_position_is_added(patch: pytest.MonkeyPatch) -> None:
-    honest = trained.Model._embed
+@sabotage("lipschitz_real.theirs")
+def the_norm_of_a_sublayer_is_a_sum_over_tokens(patch: pytest.MonkeyPatch) -> None:
+    honest = derivative.Derivative.norm
     patch.setattr(
-        trained.Model,
-        "_embed",
-        lambda self, ids: honest(self, ids) + 0.01 * np.arange(len(ids), dtype="f")[:, None],
+        derivative.Derivative,
+        "norm",
+        lambda self, *args: honest(self, *args) * _sum_over_tokens(self.n),
     )
 
 
-@sabotage("lipschitz_real.random")
+@sabotage("lipschitz_real.unseen")
+def any_direction_that_no_key_sees_will_do(patch: pytest.MonkeyPatch) -> None:
+    honest = sinks.null_space
+    patch.setattr(sinks, "null_space", lambda K: honest(K)[:, :1])
+
+
+@sabotage("lipschitz_real.local")
+def attention_is_left_out_of_the_certificate(patch: pytest.MonkeyPatch) -> None:
+    honest = certificate._others
+    patch.setattr(
+        certificate, "_others", lambda part: honest(part._replace(P=np.ones_like(part.P)))
+    )
+
+
+@sabotage("lipschitz_real.ellipsoid")
+def the_normalisation_is_that_after_attention(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        trained.Model, "normalisation", lambda self, layer: self._block(layer).attention_norm
+    )
+
+
+@sabotage("lipschitz_real.norms")
+def the_mean_token_is_measured(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(neural, "root_mean_square", lambda x: float(np.linalg.norm(x.mean(axis=0))))
+
+
+@sabotage("lipschitz_real.random", "lipschitz_real.peaked")
 def the_sum_over_tokens_again(patch: pytest.MonkeyPatch) -> None:
     _values(patch, _sum_over_tokens)

@@ -54,6 +54,18 @@ def the_root_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(distances, "wasserstein", lambda mu, nu, p=2.0: honest(mu, nu, p) ** p)
 
 
+@sabotage("mean_field.limit")
+def distances_are_squared(patch: pytest.MonkeyPatch) -> None:
+    honest = distances.wasserstein
+
+    def mixed(mu: Any, nu: Any, p: float = 2.0) -> float:
+        """The root is forgotten for large clouds only."""
+        found = honest(mu, nu, p)
+        return found**p if found > 0.2 else found
+
+    patch.setattr(distances, "wasserstein", mixed)
+
+
 @sabotage("mean_field.fence")
 def scores_are_divided_by_the_root_of_k(patch: pytest.MonkeyPatch) -> None:
     honest = attention.Attention.scores

@@ -9,7 +9,7 @@ import pytest
 
 from attnflow import densities
 from attnflow.kernels import dense
-from attnflow.schemes import steps
+from attnflow.schemes import ingredients, steps
 from attnflow.transport import bridge
 from sabotage import sabotage
 
@@ -38,7 +38,7 @@ def the_score_is_not_halved(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(densities.GaussianMixture, "score", lambda self, x: 2 * honest(self, x))
 
 
-@sabotage("one_step.noise")
+@sabotage("one_step.noise", "one_step.best")
 def samples_repeat_themselves(patch: pytest.MonkeyPatch) -> None:
     honest = densities.GaussianMixture.sample
 
@@ -46,3 +46,21 @@ def samples_repeat_themselves(patch: pytest.MonkeyPatch) -> None:
         return np.tile(honest(self, 100, rng), (-(-n // 100), 1))[:n]
 
     patch.setattr(densities.GaussianMixture, "sample", few)
+
+
+@sabotage("one_step.series")
+def the_fourth_term_has_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
+    honest = ingredients.fourth_order_term
+    patch.setattr(ingredients, "fourth_order_term", lambda density, x: -honest(density, x))
+
+
+@sabotage("one_step.surrogate")
+def theta_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    honest = steps.general_step
+    patch.setattr(steps, "general_step", lambda x, eps, theta, s: honest(x, eps, 2 * theta, s))
+
+
+@sabotage("one_step.share")
+def the_share_loses_its_factor_two(patch: pytest.MonkeyPatch) -> None:
+    honest = steps.heat_share
+    patch.setattr(steps, "heat_share", lambda bridge: honest(bridge) / 2)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from attnflow.trained import Model, Trace, neural
+from attnflow.trained import altered as alteration
 from attnflow.trained import model as transformer
 from sabotage import sabotage
 
@@ -36,6 +37,30 @@ def the_perceptron_is_left_out(patch: pytest.MonkeyPatch) -> None:
 @sabotage("trained.collapse")
 def attention_is_left_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Model, "_attend", lambda self, block, q, k, v: np.float32(0))
+
+
+@sabotage("trained.alone")
+def silence_is_not_heard(patch: pytest.MonkeyPatch) -> None:
+    """What should be silent is shuffled."""
+    honest = alteration.altered
+
+    def loud(model: Model, *, attention: str = "trained", **options: Any) -> Model:
+        state = "shuffled" if attention == "silent" else attention
+        return honest(model, attention=state, **options)
+
+    patch.setattr(alteration, "altered", loud)
+
+
+@sabotage("trained.common")
+def tokens_are_written_over_each_other(patch: pytest.MonkeyPatch) -> None:
+    """Every fourth token lands in the same row."""
+    honest = Model.forward
+
+    def crowded(self: Model, text: Any, *, depth: int | None = None) -> Trace:
+        trace = honest(self, text, depth=depth)
+        return trace._replace(hidden=trace.hidden[:, np.arange(len(trace.ids)) % 4])
+
+    patch.setattr(Model, "forward", crowded)
 
 
 @sabotage("trained.twice", since="The picture of the paper")

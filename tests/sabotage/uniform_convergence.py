@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from controls.cells import CELL
 
-from attnflow import densities, differences, images
+from attnflow import densities, differences
 from attnflow.gaussian import recursions
-from attnflow.schemes import paths, steps
+from attnflow.schemes import ingredients, paths, stability, steps
 from attnflow.transport import bridge
 from sabotage import sabotage
 
@@ -20,7 +20,12 @@ def _slower(honest: Any) -> Any:
     return lambda x, eps, *args, **options: honest(x, eps / 2, *args, **options)
 
 
-@sabotage("uniform_convergence.gaussian")
+def _stretched(honest: Any) -> Any:
+    """A solver whose temperature is two percent too high."""
+    return lambda x, eps, *args, **options: honest(x, eps * 1.02, *args, **options)
+
+
+@sabotage("uniform_convergence.curve", "uniform_convergence.gaussian")
 def the_cost_loses_its_half(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(steps, "self_bridge", _slower(steps.self_bridge))
 
@@ -31,17 +36,49 @@ def laplace_in_place_of_half_laplace(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(densities.GaussianMixture, "heat", lambda self, t: honest(self, 2 * t))
 
 
-@sabotage("uniform_convergence.second-order")
-def layers_move_a_tenth_too_far(patch: pytest.MonkeyPatch) -> None:
-    honest = steps.self_bridge
-
-    def stretched(x: Any, eps: float, *args: Any, **options: Any) -> Any:
-        return honest(x, eps * 1.02, *args, **options)
-
-    patch.setattr(steps, "self_bridge", stretched)
+@sabotage("uniform_convergence.second-order", since="The claim")
+def layers_are_two_percent_too_warm(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(steps, "self_bridge", _stretched(steps.self_bridge))
 
 
-@sabotage("uniform_convergence.first-order")
+@sabotage("uniform_convergence.local")
+def a_single_layer_is_two_percent_too_warm(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ingredients, "self_bridge", _stretched(ingredients.self_bridge))
+
+
+@sabotage("uniform_convergence.stable")
+def a_layer_moves_three_times_as_far(patch: pytest.MonkeyPatch) -> None:
+    honest = steps.reflected
+    patch.setattr(ingredients, "reflected", lambda solved: 3 * honest(solved) - 2 * solved.x)
+
+
+@sabotage("uniform_convergence.mixture-constant", since=CELL)
+def the_third_derivative_loses_its_drift(patch: pytest.MonkeyPatch) -> None:
+    def still(density: densities.GaussianMixture, s: float, x: np.ndarray) -> np.ndarray:
+        later, now = (density.heat(s + h).potential_gradient(x)[:, 0] for h in (1e-4, 0.0))
+        return (now - later) / 1e-4
+
+    patch.setattr(ingredients, "_jerk", still)
+
+
+@sabotage("uniform_convergence.stability", since=CELL)
+def the_exponent_of_a_wave_loses_its_half(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(
+        stability, "bridge_amplification", lambda s: 1 - np.asarray(s) / (1 + np.exp(np.asarray(s)))
+    )
+
+
+@sabotage("uniform_convergence.breakdown", since=CELL)
+def eulers_step_loses_its_half(patch: pytest.MonkeyPatch) -> None:
+    honest = stability.euler_stretches
+    patch.setattr(
+        stability,
+        "euler_stretches",
+        lambda density, eps, depth, at=0.0: honest(density, 2 * eps, depth, at),
+    )
+
+
+@sabotage("uniform_convergence.first-order", since=CELL)
 def the_carried_score_forgets_the_stretch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(paths, "_carried_score", lambda x, log_rho0, h: differences.on_grid(log_rho0, h))
 
@@ -57,36 +94,6 @@ def the_recursion_has_the_wrong_factor(patch: pytest.MonkeyPatch) -> None:
         )
 
 
-@sabotage("uniform_convergence.sampling")
-def the_temperature_enters_with_a_spurious_square(patch: pytest.MonkeyPatch) -> None:
-    honest = bridge.self_bridge
-
-    def hotter(x: Any, eps: float, *args: Any, **options: Any) -> Any:
-        return honest(x, eps + 200 * eps**2, *args, **options)
-
-    patch.setattr(bridge, "self_bridge", hotter)
-
-
-@sabotage("uniform_convergence.plane")
+@sabotage("uniform_convergence.sampling", "uniform_convergence.plane")
 def tokens_move_half_as_far(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(steps, "self_bridge", _slower(steps.self_bridge))
-
-
-@sabotage("uniform_convergence.images")
-def images_lie_on_a_line(patch: pytest.MonkeyPatch) -> None:
-    def noise(n: int = 2000, directory: str = "") -> np.ndarray:
-        return 255 * 10 * np.random.default_rng(0).normal(size=(n, 1))
-
-    patch.setattr(images, "fashion_mnist", noise)
-
-
-@sabotage("uniform_convergence.fokker-planck")
-def the_exact_flow_runs_twice_as_fast(patch: pytest.MonkeyPatch) -> None:
-    honest = recursions.ornstein_uhlenbeck
-    patch.setattr(recursions, "ornstein_uhlenbeck", lambda var0, t: honest(var0, 2 * t))
-
-
-@sabotage("uniform_convergence.general-step")
-def theta_is_forgotten(patch: pytest.MonkeyPatch) -> None:
-    honest = steps.general_step
-    patch.setattr(steps, "general_step", lambda x, eps, theta, s: honest(x, eps, 2 * theta, s))
+    patch.setattr(steps, "self_bridge", _slower(bridge.self_bridge))

@@ -6,7 +6,8 @@ Three kinds of attention are Gaussian kernels in disguise:
 * softmax: :math:`e^{\langle u,v\rangle} = e^{|u|^2/2}\,e^{|v|^2/2}\,e^{-|u-v|^2/2}` with
   :math:`\langle u, v\rangle = \langle Ax,y\rangle` split evenly between x and y; the first factor
   is cancelled by the row normalisation, the second is a weight of y;
-* Sinkhorn with :math:`Q^\top K` positive semi-definite: the bridge of :mod:`attnflow.transport`.
+* Sinkhorn with :math:`Q^\top K` positive semi-definite: the bridge of a measure to itself; with any
+  other, the bridge of two (:mod:`attnflow.transport`).
 
 What counts is the dimension in which the scores live, not that of the tokens: coordinates that no
 score sees are dropped. The fast kernel's error is absolute. A row is taken from it only where its
@@ -22,8 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnflow.kernels.dense import BLOCK_ENTRIES, squared_distances
-from attnflow.kernels.fast import MAX_DIMENSION, FastKernel, cheaper
+from attnflow.kernels.fast import MAX_DIMENSION, MAX_MODES, FastKernel, FastPair, cheaper
+from attnflow.kernels.transforms import modes_needed
 from attnflow.softmax import softmax_rows
+from attnflow.transport.aligned import aligned, balanced_products
 from attnflow.transport.bridge import self_bridge
 from attnflow.validate import Array
 
@@ -33,6 +36,10 @@ HEADROOM, FINEST = 1e-3, 1e-13
 LARGEST_EXPONENT = 600.0
 #: Directions in which points spread by less than this share of the widest one are rounding.
 FLAT = 1e-13
+#: The L1 error of the marginals of two potentials in units of `tol`.
+BALANCED = 0.1
+#: Products with a plan, and with its transpose, that a layer may take.
+MOST_STEPS = 2000
 
 
 class GaussianScores(NamedTuple):
@@ -82,16 +89,13 @@ def averages(scores: GaussianScores, w: Array, sent: Array, tol: float) -> Avera
             f"the fast method, got a range of {np.ptp(log_mass):.3g}: use method='dense'"
         )
     mass = w * np.exp(log_mass - log_mass.max())
-    kernel = FastKernel(_all_points(z, y), scores.eps, accuracy(tol))
-    at, silent = (slice(0, n), 0) if same else (slice(n, None), n)
-
-    def product(v: Array) -> Array:
-        return kernel.apply(np.concatenate([v, np.zeros(silent)]))[at]
-
-    total = product(mass)
-    sums = np.stack([product(mass * column) for column in sent.T], axis=1)
+    columns = mass[:, None] * _with_one(sent)
+    if same:
+        sums = FastKernel(y, scores.eps, accuracy(tol)).apply_columns(columns)
+    else:
+        sums = FastPair(z, y, scores.eps, accuracy(tol)).times(columns)
     exact = _Exact(z, y, scores.eps, _log(w) + log_mass, sent)
-    return exact.certified(total, sums, float(mass.sum()), tol)
+    return exact.certified(sums, float(mass.sum()), tol)
 
 
 def balanced(y: Array, eps: float, w: Array, sent: Array, tol: float) -> Averages:
@@ -99,12 +103,13 @@ def balanced(y: Array, eps: float, w: Array, sent: Array, tol: float) -> Average
     y = _flattened(y, y)[1]
     bridge = self_bridge(y, eps, w, tol=accuracy(tol))
     a = bridge.scaling
-    total = bridge.kernel.apply(a * w)
-    sums = np.stack([bridge.kernel.apply(a * w * column) for column in sent.T], axis=1)
+    columns = (a * w)[:, None] * _with_one(sent)
     if not isinstance(bridge.kernel, FastKernel):  # exact but where a row of it is zero
+        sums = np.stack([bridge.kernel.apply(column) for column in columns.T], axis=1)
         exact = _Exact(y, y, eps, _log(a * w), sent)
-        return exact.certified(total, sums, 0.0, tol)._replace(direct=len(y))
-    size = float((a * w).sum())
+        return exact.certified(sums, 0.0, tol)._replace(direct=len(y))
+    sums = bridge.kernel.apply_columns(columns)
+    total, size = sums[:, 0], float((a * w).sum())
     a = a.copy()
     lonely = np.flatnonzero(total * tol < 2 * accuracy(tol) * size)
     for rows in _blocks(lonely, len(y)):  # their scaling is lost in the fast kernel's error
@@ -112,7 +117,33 @@ def balanced(y: Array, eps: float, w: Array, sent: Array, tol: float) -> Average
         near[np.arange(len(rows)), rows] = 0.0
         others = near @ (a * w)
         a[rows] = 2 / np.maximum(others + np.sqrt(others**2 + 4 * w[rows]), 1e-300)
-    return _Exact(y, y, eps, _log(a * w), sent).certified(total, sums, size, tol)
+    return _Exact(y, y, eps, _log(a * w), sent).certified(sums, size, tol)
+
+
+def balanced_pair(
+    z: Array, y: Array, eps: float, w: Array, sent: Array, tol: float
+) -> Averages | None:
+    """The same for scores <z_i, y_j> / eps with both marginals w; None where that is not possible.
+
+    Tokens without mass are sent to, and send nothing.
+    """
+    if z.shape[1] > MAX_DIMENSION:
+        return None
+    live = w > 0
+    mass = w[live]
+    points = aligned(z[live], y[live], mass, mass)
+    if not modes_needed(np.concatenate([points.z, points.y]), eps) <= MAX_MODES:
+        return None
+    goal = max(BALANCED * tol, FINEST)
+    found = balanced_products(points, eps, mass, mass, goal, MOST_STEPS)
+    if found is None or not found.residual <= goal:
+        return None
+    log_weight = np.full(len(w), -np.inf)
+    log_weight[live] = found.g + np.log(mass)
+    sums = np.zeros((len(w), 1 + sent.shape[1]))
+    sums[live] = found.kernel.times(found.v[:, None] * _with_one(sent[live]))
+    size = float(found.v.sum()) * found.kernel.accuracy / accuracy(tol)
+    return _Products(z, y, eps, log_weight, sent).certified(sums, size, tol)
 
 
 class _Exact(NamedTuple):
@@ -124,16 +155,32 @@ class _Exact(NamedTuple):
     log_weight: Array
     sent: Array
 
-    def certified(self, total: Array, sums: Array, size: float, tol: float) -> Averages:
-        """sums / total where that is certain: both err by at most the accuracy times `size`."""
+    def scores(self, rows: NDArray[np.intp]) -> Array:
+        """Those of some rows, (len(rows), n)."""
+        return self.log_weight - squared_distances(self.z[rows], self.y, 2 * self.eps)
+
+    def certified(self, sums: Array, size: float, tol: float) -> Averages:
+        """Columns over the first where that is certain: all err by at most the accuracy times `size`."""
+        total = sums[:, 0]
         certain = total * tol > 2 * accuracy(tol) * size
-        out = np.empty_like(sums)
-        out[certain] = sums[certain] / total[certain, None]
+        out = np.empty_like(self.sent)
+        out[certain] = sums[certain, 1:] / total[certain, None]
         rest = np.flatnonzero(~certain)
         for rows in _blocks(rest, len(self.y)):
-            scores = self.log_weight - squared_distances(self.z[rows], self.y, 2 * self.eps)
-            out[rows] = softmax_rows(scores) @ self.sent
+            out[rows] = softmax_rows(self.scores(rows)) @ self.sent
         return Averages(out, len(rest))
+
+
+class _Products(_Exact):
+    """The same where scores are products."""
+
+    def scores(self, rows: NDArray[np.intp]) -> Array:
+        return self.log_weight + self.z[rows] @ self.y.T / self.eps
+
+
+def _with_one(sent: Array) -> Array:
+    """A column of ones before those that are sent."""
+    return np.concatenate([np.ones((len(sent), 1)), sent], axis=1)
 
 
 def _flattened(z: Array, y: Array) -> tuple[Array, Array, bool]:

@@ -23,6 +23,7 @@ from attnflow import validate
 from attnflow.attention import fast
 from attnflow.attention.layer import Attention, representable
 from attnflow.kernels.dense import squared_distances
+from attnflow.kernels.fast import DENSE_BYTES
 from attnflow.matrices import semidefinite_root, split
 from attnflow.softmax import hide_future, softmax_rows
 from attnflow.transport.balance import sinkhorn
@@ -143,14 +144,6 @@ class SinkhornAttention(Attention):
             self.root = semidefinite_root(representable(self.Q.T @ self.K, "entries of Q^T K"))
         self._choose(method, tol)
 
-    def _choose(self, method: str, tol: float) -> None:
-        super()._choose(method, tol)
-        if method == "fast" and self.root is None:
-            raise ValueError(
-                "fast Sinkhorn attention needs Q^T K symmetric positive semi-definite, "
-                "got another: use method='auto'"
-            )
-
     def against(self, x: Array, w: Array) -> Callable[[Array], Array]:
         if self.root is not None:
             root, y = self.root, x @ self.root
@@ -161,10 +154,21 @@ class SinkhornAttention(Attention):
         return lambda z: softmax_rows(self.scores(z, x) / self.eps + log_mass)
 
     def fast_velocity(self, x: Array, w: Array) -> Array | None:
-        if self.root is None:
-            return None
-        y = x @ split(self.Q.T @ self.K)[0].T
-        return fast.balanced(y, self.eps, w, x @ self.V.T, self.tol).values
+        left, right = split(self.K.T @ self.Q)
+        if left is right:
+            return fast.balanced(x @ left.T, self.eps, w, x @ self.V.T, self.tol).values
+        seen = (left != 0).any(axis=1) | (right != 0).any(axis=1)  # coordinates that scores see
+        z, y = x @ left[seen].T, x @ right[seen].T
+        found = fast.balanced_pair(z, y, self.eps, w, x @ self.V.T, self.tol)
+        if found is not None:
+            return found.values
+        if self.method == "fast" or 8 * len(x) ** 2 > DENSE_BYTES:
+            raise ValueError(
+                "fast Sinkhorn attention needs Q^T K symmetric positive semi-definite, or of rank <= 3 "
+                "with potentials that do not range widely, got others: "
+                f"use fewer tokens than {len(x)} with method='dense', or a larger eps"
+            )
+        return None
 
 
 def _log(w: Array) -> Array:

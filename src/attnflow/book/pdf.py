@@ -37,7 +37,7 @@ article { display: block; break-before: page; max-width: none; }
 article.af-cover { break-before: auto; }
 .af-cover li { list-style: none; } .af-cover li.af-part { margin-top: .8em; font-weight: 600; }
 h1, h2, h3 { break-after: avoid; break-inside: avoid; } figure, .admonition, .af-strip, table { break-inside: avoid; }
-.af-laboratory, .af-rerun, .af-filters, .headerlink, figure:has(.af-plotly, .af-player), button, .af-figure::after { display: none !important; }
+.af-laboratory, .af-rerun, .af-filters, .headerlink, button, .af-figure::after { display: none !important; }
 pre { white-space: pre-wrap; font-size: .8em; } a { color: inherit; text-decoration: none; }
 figure.af-figure svg { max-height: 150mm; }
 details:not([open]) > :not(summary) { display: none; }

@@ -31,8 +31,8 @@ def softmax_variance(t: float, var0: float, A: float, V: float) -> float:
 def l2_variance(t: float, var0: float, A: float, V: float, *, K: float = 1.0) -> float:
     r"""L2 attention: :math:`-1/s + 2K^2\log s` grows at the rate :math:`4VA`.
 
-    Solved by Wright's omega function; inf where the variance is beyond all numbers. K = 0 stands
-    for the limit of weak keys at a given A, which is softmax attention at twice the speed.
+    Solved by Wright's omega function; inf where the variance is beyond all numbers. As A = KQ, keys
+    K = 0 come with A = 0, and then nothing moves.
 
     >>> round(l2_variance(1.0, 1.0, A=1.0, V=1.0), 7)
     4.9573005
@@ -40,7 +40,9 @@ def l2_variance(t: float, var0: float, A: float, V: float, *, K: float = 1.0) ->
     s, t, A, V = _read(t, var0, A, V)
     k = 2 * validate.number(K, "K") ** 2
     if k == 0:
-        return softmax_variance(2 * t, s, A, V)
+        if A != 0:
+            raise ValueError(f"K must not be 0 where A = KQ is not, got A = {A}")
+        return s
     constant = -1 / s + k * np.log(s) + 4 * V * A * t
     w = float(wrightomega(-constant / k - np.log(k)).real)
     return 1 / (k * w) if k * w > 1 / np.finfo(float).max else np.inf

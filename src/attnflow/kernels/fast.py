@@ -17,14 +17,14 @@ kernel has them all.
 from __future__ import annotations
 
 import math
-from functools import reduce
-from types import ModuleType
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnflow import validate
-from attnflow.errors import MissingPackage
+from attnflow.kernels.transforms import Modes, Places, available, box
 from attnflow.validate import Array
 
 #: The transforms exist in one, two and three dimensions.
@@ -33,8 +33,6 @@ MAX_DIMENSION = 3
 MAX_MODES = 2**26
 #: Double precision gives no more than this, and nobody needs less than a digit.
 ACCURACIES = (1e-14, 0.1)
-#: Images, missing modes and both transforms: each may use this share of the accuracy.
-SHARE = 0.25
 #: A dense matrix, 8 n^2 bytes, must not exceed this.
 DENSE_BYTES = 1.5e9
 #: Nanoseconds, measured on one core: a dense entry over a balancing and its map; both plans; a
@@ -43,8 +41,6 @@ DENSE_ENTRY, PLANS, CALL = 10.0, 4e6, 3e4
 TOKEN, MODE = (45.0, 150.0, 1100.0), (30.0, 60.0, 250.0)
 #: Products in a balancing, two transforms each.
 PRODUCTS = 13
-#: Tokens and modes below which threads cost more than they save.
-SERIAL = 200_000
 
 
 class FastKernel:
@@ -57,44 +53,42 @@ class FastKernel:
 
     def __init__(self, x: Array, eps: float, accuracy: float = 1e-10) -> None:
         x = validate.tokens(x)
-        self.accuracy = validate.positive(accuracy, "accuracy")
-        if not ACCURACIES[0] <= self.accuracy <= ACCURACIES[1]:
-            raise ValueError(f"accuracy must lie in {ACCURACIES}, got {accuracy!r}")
-        if x.shape[1] > MAX_DIMENSION:
-            raise ValueError(f"the fast kernel needs d <= 3, got d = {x.shape[1]}: use dense")
-        self.length_scale = np.sqrt(validate.positive(eps, "eps"))
-        finufft = _finufft()
-        length, shape = box(x, eps, self.accuracy)
-        if not math.prod(shape) <= MAX_MODES:
-            raise ValueError(
-                f"the fast kernel needs at most {MAX_MODES:.1e} modes, but these tokens at "
-                f"eps = {eps:g} take {math.prod(shape):.1e}: use dense"
-            )
-        self.n, self.modes = len(x), tuple(int(m) for m in shape)
-        step = 2 * np.pi / length  # (d,), between frequencies in units of 1/sqrt(eps)
-        axes = np.ogrid[tuple(slice(-(m // 2), m // 2 + 1) for m in self.modes)]
-        self.frequencies = [h * k for h, k in zip(step, axes, strict=True)]  # (m_1, 1, ..), ..
-        lines = [np.exp(-(xi**2) / 2) for xi in self.frequencies]
-        self.spectrum: Array = reduce(np.multiply, lines, math.prod(step / np.sqrt(2 * np.pi)))
-        middle = x.min(axis=0) + np.ptp(x, axis=0) / 2
-        y = x - middle
+        self.accuracy, self.length_scale = _checked(x, eps, accuracy)
+        self._modes = _box(x, eps, self.accuracy)
+        self.n, self.modes = len(x), self._modes.shape
+        y = x - _middle(x)
         self.hot = y if np.ptp(y, axis=0).max() < self.length_scale else None
-        angles = (y / self.length_scale * step).T.copy()  # (d, n), in [-pi, pi]
-        self._to_modes, self._to_tokens = (
-            finufft.Plan(
-                kind,
-                self.modes,
-                eps=max(SHARE * self.accuracy, 1e-15),
-                isign=sign,
-                nthreads=int(self.n + math.prod(self.modes) < SERIAL),  # 0: all there are
-            )
-            for kind, sign in ((1, -1), (2, 1))
-        )
-        self._to_modes.setpts(*angles)
-        self._to_tokens.setpts(*angles)
+        self._y = y / self.length_scale
+        self._places = Places(self._y, self._modes, self.accuracy)
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """The order of tokens in which :meth:`apply_sorted` takes and gives numbers."""
+        return self._places.order
 
     def apply(self, v: Array) -> Array:
-        return self._to_tokens.execute(self._smooth(v)).real.copy()
+        return self._places.unsorted(self.apply_sorted(v[self.order]))
+
+    def apply_sorted(self, v: Array) -> Array:
+        """K v for tokens in the kernel's own order, which is quicker."""
+        return self._places.to_tokens(self._smooth(v)).real.astype(np.float64)
+
+    def rough(self, accuracy: float) -> Callable[[Array], Array]:
+        """What is :meth:`apply_sorted` to another accuracy."""
+        y = self._y[self.order]
+        modes = _box(y, 1.0, accuracy)
+        places = Places(y, modes, accuracy, self.order)
+
+        def apply(v: Array) -> Array:
+            smooth = places.to_modes(v)
+            smooth *= modes.spectrum
+            return places.to_tokens(smooth).real.astype(np.float64)
+
+        return apply
+
+    def apply_columns(self, v: Array) -> Array:
+        """K v for every column of v, (n, p): two of them travel as one complex transform."""
+        return _columns(self._places, self._places, self._modes, v)
 
     def displacement(self, v: Array) -> Array:
         """Two real components travel as one complex transform.
@@ -103,38 +97,92 @@ class FastKernel:
         products is the more accurate form.
         """
         if self.hot is not None:
-            moments = np.stack([self.apply(v * y) for y in self.hot.T], axis=1)
-            return moments - self.hot * self.apply(v)[:, None]
-        smooth = self._smooth(v)  # the modes of K v
+            columns = np.concatenate([self.hot, np.ones((self.n, 1))], axis=1)
+            moments = self.apply_columns(v[:, None] * columns)
+            return moments[:, :-1] - self.hot * moments[:, -1:]
+        smooth = self._smooth(v[self.order])  # the modes of K v
         smooth *= 1j * self.length_scale
-        d = len(self.modes)
+        d, frequencies = len(self.modes), self._modes.frequencies
         out = np.empty((self.n, d))
         for k in range(0, d, 2):
-            second = 1j * self.frequencies[k + 1] if k + 1 < d else 0.0
-            pair = self._to_tokens.execute(smooth * (self.frequencies[k] + second))
-            out[:, k] = pair.real
+            second = 1j * frequencies[k + 1] if k + 1 < d else 0.0
+            pair = self._places.to_tokens(smooth * (frequencies[k] + second))
+            out[self.order, k] = pair.real
             if k + 1 < d:
-                out[:, k + 1] = pair.imag
+                out[self.order, k + 1] = pair.imag
         return out
 
-    def _smooth(self, v: Array) -> NDArray[np.complex128]:
-        modes: NDArray[np.complex128] = self._to_modes.execute(v.astype(np.complex128))
-        modes *= self.spectrum
+    def _smooth(self, v: NDArray[Any]) -> NDArray[Any]:
+        modes = self._places.to_modes(v)
+        modes *= self._modes.spectrum
         return modes
 
 
-def box(x: Array, eps: float, accuracy: float) -> tuple[Array, list[float]]:
-    """Sides of the box in units of sqrt(eps), (d,), and modes along them: odd, possibly infinite.
+class FastPair:
+    r"""The kernel :math:`e^{-|x_i - y_j|^2/2\varepsilon}` between two sets of tokens, as fast.
 
-    Both the kernel and its spectrum are Gaussians of variance one in these units, so one
-    `reach` says where either has fallen below its share of the accuracy (the 8 is for the
-    displacement, whose kernel has another factor r).
+    >>> k = FastPair(np.array([[0.0]]), np.array([[0.0], [1.0]]), eps=0.5)
+    >>> k.times(np.array([[0.0], [1.0]])).round(6), k.transposed(np.array([[1.0]])).round(6)
+    (array([[0.367879]]), array([[1.      ],
+           [0.367879]]))
     """
-    reach = np.sqrt(2 * np.log(8 / (SHARE * accuracy)))
-    with np.errstate(over="ignore"):
-        length = np.ptp(x, axis=0) / np.sqrt(eps) + reach
-        shape = 2 * np.ceil(reach * length / (2 * np.pi)) + 1
-    return length, shape.tolist()
+
+    def __init__(self, x: Array, y: Array, eps: float, accuracy: float = 1e-10) -> None:
+        x, y = validate.tokens(x), validate.tokens(y, "y")
+        both = np.concatenate([x, y])
+        self.accuracy, length_scale = _checked(both, eps, accuracy)
+        self._modes, middle = _box(both, eps, self.accuracy), _middle(both)
+        self.modes = self._modes.shape
+        self._x, self._y = (
+            Places((z - middle) / length_scale, self._modes, self.accuracy) for z in (x, y)
+        )
+
+    def times(self, v: Array) -> Array:
+        """Sums over y at x, for every column of v, (m, p): (n, p)."""
+        return _columns(self._y, self._x, self._modes, v)
+
+    def transposed(self, u: Array) -> Array:
+        """Sums over x at y, for every column of u, (n, p): (m, p)."""
+        return _columns(self._x, self._y, self._modes, u)
+
+
+def _columns(start: Places, end: Places, modes: Modes, v: Array) -> Array:
+    p = v.shape[1]
+    out = np.empty((len(end.order), p))
+    v = v[start.order]
+    for k in range(0, p, 2):
+        packed = v[:, k] + 1j * v[:, k + 1] if k + 1 < p else v[:, k]
+        smooth = start.to_modes(packed)
+        smooth *= modes.spectrum
+        pair = end.to_tokens(smooth)
+        out[end.order, k] = pair.real
+        if k + 1 < p:
+            out[end.order, k + 1] = pair.imag
+    return out
+
+
+def _checked(x: Array, eps: float, accuracy: float) -> tuple[float, float]:
+    accuracy = validate.positive(accuracy, "accuracy")
+    if not ACCURACIES[0] <= accuracy <= ACCURACIES[1]:
+        raise ValueError(f"accuracy must lie in {ACCURACIES}, got {accuracy!r}")
+    if x.shape[1] > MAX_DIMENSION:
+        raise ValueError(f"the fast kernel needs d <= 3, got d = {x.shape[1]}: use dense")
+    return accuracy, math.sqrt(validate.positive(eps, "eps"))
+
+
+def _box(x: Array, eps: float, accuracy: float) -> Modes:
+    length, shape = box(x, eps, accuracy)
+    if not math.prod(shape) <= MAX_MODES:
+        raise ValueError(
+            f"the fast kernel needs at most {MAX_MODES:.1e} modes, but these tokens at "
+            f"eps = {eps:g} take {math.prod(shape):.1e}: use dense"
+        )
+    return Modes(length, shape)
+
+
+def _middle(x: Array) -> Array:
+    middle: Array = x.min(axis=0) + np.ptp(x, axis=0) / 2
+    return middle
 
 
 def cheaper(x: Array, eps: float, accuracy: float = 1e-10, *, products: int = PRODUCTS) -> bool:
@@ -154,21 +202,4 @@ def cheaper(x: Array, eps: float, accuracy: float = 1e-10, *, products: int = PR
         return False
     transform = CALL + TOKEN[d - 1] * n + MODE[d - 1] * modes
     fast = PLANS + 2 * products * transform
-    return (fast < DENSE_ENTRY * n**2 or 8 * n**2 > DENSE_BYTES) and _available()
-
-
-def _available() -> bool:
-    try:
-        _finufft()
-    except MissingPackage:
-        return False
-    return True
-
-
-def _finufft() -> ModuleType:
-    """The library, imported where it is first needed."""
-    try:
-        import finufft
-    except ImportError:
-        raise MissingPackage.named("finufft", "the fast kernel", "fast") from None
-    return finufft
+    return (fast < DENSE_ENTRY * n**2 or 8 * n**2 > DENSE_BYTES) and available()

@@ -169,25 +169,6 @@ def mean_field_upper(A: ArrayLike, V: ArrayLike, R: float) -> float:
         return float(v * (1 + 3 * g) * np.exp(2 * g))
 
 
-def multi_head_upper_bound(
-    A: Sequence[ArrayLike], V: Sequence[ArrayLike], W: Sequence[ArrayLike], R: float, n: int
-) -> float:
-    r"""The sum over heads of :math:`|W_h|` times the :func:`upper_bound` of the head.
-
-    As in :cite:t:`castin2024`.
-
-    >>> I = np.eye(2)
-    >>> round(multi_head_upper_bound([-2 * I, I], [I, I], [I, 0 * I], 1.0, 8), 4)
-    20.4939
-    """
-    if not len(A) == len(V) == len(W) >= 1:
-        raise ValueError(
-            f"A, V and W must have one matrix per head, got {len(A)}, {len(V)} and {len(W)}"
-        )
-    heads = zip(A, V, W, strict=True)
-    return sum(norm(w, "W") * upper_bound(a, v, R, n) for a, v, w in heads)
-
-
 def layer_upper_bound(heads: Sequence[Head], R: float, n: int) -> float:
     r"""The sum over the heads of a trained layer, with their biases and rotations.
 

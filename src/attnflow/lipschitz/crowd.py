@@ -23,6 +23,7 @@ below, so that a result vouches for itself.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -89,7 +90,7 @@ def exponent(A: ArrayLike) -> Exponent:
         low, high = (mu, high) if falls else (low, mu)
     above = min(1 / (2 * mu) + max(highest(mu)[0], 0.0) for mu in (low, high))
     sides = [highest(side * mu)[1] for side in (1 - APART, 1 + APART)]
-    x = _best_in_plane(B, np.linalg.qr(np.stack(sides, axis=1))[0])
+    x = best_in_plane(B, np.linalg.qr(np.stack(sides, axis=1))[0], _along)
     x = x * np.sign(x[np.abs(x).argmax()])  # -x is as good
     value = float(np.linalg.norm(B @ x) - x @ B @ x) / 2
     gap = max(above / 2 - value, 0.0)
@@ -156,24 +157,35 @@ def exponent_upper_bound(A: ArrayLike, V: ArrayLike, R: float, n: int | None = N
         return float(v * (g + (1 + g) * np.exp(log_c / 2)))
 
 
-def _best_in_plane(B: Array, plane: Array) -> Array:
-    """The x in the unit ball of a plane, given by orthonormal columns, with the largest ``|Bx| - <Bx, x>``."""
+def _along(size: Array, score: Array) -> tuple[Array, Array]:
+    """The largest value on the ray through a unit vector, and the length at which it is attained."""
+    s = np.where(2 * score > size, size / np.where(score > 0, 2 * score, 1.0), 1.0)
+    return s * size - s**2 * score, s
 
-    def along(turns: Array) -> tuple[Array, Array]:
+
+def best_in_plane(
+    B: Array, plane: Array, along: Callable[[Array, Array], tuple[Array, Array]]
+) -> Array:
+    """The x in the unit ball of a plane, given by orthonormal columns, with the largest value.
+
+    `along` has, for unit vectors v with given ``|Bv|`` and ``<Bv, v>``, the largest value at s v with
+    0 <= s <= 1, and that s.
+    """
+
+    def turned(turns: Array) -> tuple[Array, Array]:
         """The value in each direction of the plane, and the x of that value, (d, turns)."""
         v = plane @ np.stack([np.cos(turns), np.sin(turns)])[: plane.shape[1]]
         v = v / np.maximum(np.linalg.norm(v, axis=0), np.finfo(float).tiny)
-        size, score = np.linalg.norm(B @ v, axis=0), np.einsum("it,it->t", v, B @ v)
-        s = np.where(2 * score > size, size / np.where(score > 0, 2 * score, 1.0), 1.0)
-        return s * size - s**2 * score, s * v
+        values, s = along(np.linalg.norm(B @ v, axis=0), np.einsum("it,it->t", v, B @ v))
+        return values, s * v
 
     turns = np.linspace(0, np.pi, DIRECTIONS)
-    first = turns[int(along(turns)[0].argmax())]
+    first = turns[int(turned(turns)[0].argmax())]
     near = minimize_scalar(
-        lambda turn: -along(np.array([turn]))[0][0],
+        lambda turn: -turned(np.array([turn]))[0][0],
         bounds=(first - turns[1], first + turns[1]),
         method="bounded",
         options={"xatol": np.sqrt(np.finfo(float).eps)},
     )
-    values, places = along(np.array([first, near.x]))
+    values, places = turned(np.array([first, near.x]))
     return places[:, int(values.argmax())]

@@ -47,8 +47,7 @@ class Linearised:
         if self.dtype not in (np.float32, np.float64):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype}")
         heads = checked(layer, self.n, self.d)
-        x = x.astype(self.dtype, copy=False)
-        self.parts = [Part.at(head, x) for head in heads]
+        self.parts = [Part.at(head, x, self.dtype) for head in heads]
         self.D = len(self.parts[0].W)
 
     def jvp(self, e: ArrayLike) -> Array:
@@ -98,7 +97,11 @@ class Linearised:
 
 
 class Part(NamedTuple):
-    """One head at its tokens. Columns of queries, keys and values stand side by side."""
+    """One head at its tokens. Columns of queries, keys and values stand side by side.
+
+    A row of attention sees differences of keys and of values only, so that both are kept without
+    their means over all tokens: what would cancel is not there to be rounded.
+    """
 
     M: Array  # (2k + p, d), the rows of Q, K, V
     W: Array  # (D, p)
@@ -111,28 +114,37 @@ class Part(NamedTuple):
     causal: bool
 
     @classmethod
-    def at(cls, head: Head, x: Array) -> Part:
-        n, t = len(x), x.dtype
-        M = np.vstack([head.Q, head.K, head.V], dtype=t, casting="same_kind")
-        W = np.eye(len(head.V), dtype=t) if head.W is None else head.W.astype(t)
-        turn = None if head.angles is None else Turn.by(head.angles[:n], t)
+    def at(cls, head: Head, x: Array, t: DTypeLike) -> Part:
+        """Computed in double precision and kept in that of t, so that scores of any size do no harm."""
+        n = len(x)
+        M = np.vstack([head.Q, head.K, head.V])
+        W = np.eye(len(head.V)) if head.W is None else head.W
+        turn = None if head.angles is None else Turn.by(head.angles[:n])
         with np.errstate(over="ignore", invalid="ignore"):
             q, k, v = _columns(x @ M.T, len(head.Q))
-            q = q if head.bq is None else q + head.bq.astype(t)
-            k = k if head.bk is None else k + head.bk.astype(t)
-            q, k, v = _turned(q, turn), _turned(k, turn), v.copy()
-            scores = q @ k.T
-        if not np.isfinite(scores).all():
-            raise ValueError("scores must be finite; these tokens or matrices are too large")
-        P = softmax_rows(hide_future(scores) if head.causal else scores)
-        return cls(M, W, turn, q, k, v, P, P @ v, head.causal)
+            q = q if head.bq is None else q + head.bq
+            k = k if head.bk is None else k + head.bk
+            q, k = _turned(q, turn), _turned(k, turn)
+            k, v = k - k.mean(axis=0), v - v.mean(axis=0)
+        P, mean = np.zeros((n, n), t), np.empty_like(v)
+        for row, seen in _blocks(n, head.causal):
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores = q[row] @ k[seen].T
+            if not np.isfinite(scores).all():
+                raise ValueError("scores must be finite; these tokens or matrices are too large")
+            if head.causal:
+                scores[:, row] = hide_future(scores[:, row])
+            mean[row] = softmax_rows(scores) @ v[seen]
+            P[row, seen] = scores
+        out = cls(M, W, turn, q, k, v, P, mean, head.causal)
+        return out if t == np.float64 else out.single()
 
     def single(self) -> Part:
         """The same in single precision."""
         turn = self.turn and Turn(*(y.astype(np.float32) for y in self.turn))
         fields: dict[str, Any] = self._asdict() | {"turn": turn}
         for name in ("M", "W", "q", "k", "v", "P", "mean"):
-            fields[name] = fields[name].astype(np.float32)
+            fields[name] = fields[name].astype(np.float32, copy=False)
         return Part(**fields)
 
     def size(self) -> float:
@@ -188,11 +200,14 @@ class Part(NamedTuple):
         return np.hstack([_turned(dq, back), _turned(dk, back), dv])
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
-        """Rows a block at a time, with the columns they see."""
-        n = len(self.P)
-        for start in range(0, n, BLOCK):
-            stop = min(start + BLOCK, n)
-            yield slice(start, stop), slice(0, stop if self.causal else n)
+        return _blocks(len(self.P), self.causal)
+
+
+def _blocks(n: int, causal: bool) -> Iterator[tuple[slice, slice]]:
+    """Rows a block at a time, with the columns they see."""
+    for start in range(0, n, BLOCK):
+        stop = min(start + BLOCK, n)
+        yield slice(start, stop), slice(0, stop if causal else n)
 
 
 def jvp(layer: SoftmaxLayer, x: ArrayLike, e: ArrayLike, *, dtype: DTypeLike = np.float64) -> Array:

@@ -1,8 +1,9 @@
-r"""The local constant of a layer: the norm of its Jacobian, by Lanczos, with what vouches for it.
+r"""The local constant of a layer: the norm of its Jacobian, by Lanczos, between two ends that are proved.
 
 The method of :cite:t:`golub1965` extends an orthonormal basis of answers by products with
-:math:`JJ^\top`; its largest Ritz value tends to the square of the norm from below. Iterations stop by
-the bound of Kato and Temple on what is missing, and the result is certified by two fresh products.
+:math:`JJ^\top`; its largest Ritz value tends to the square of the norm from below. Iterations stop when
+the bound from above of :mod:`attnflow.lipschitz.certificate` has come down to it. A random start is
+blind to the first singular vector with a probability that is known, and it is set beforehand.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 from scipy.linalg import eigh_tridiagonal
+from scipy.linalg.lapack import dsterf
 
 from attnflow import validate
 from attnflow.attention.head import SoftmaxLayer
 from attnflow.errors import NotConverged
+from attnflow.lipschitz.certificate import ceiling, reach, unseen
 from attnflow.lipschitz.jacobian import Linearised, total
 from attnflow.validate import Array
 
@@ -27,23 +30,37 @@ SINGLE = 1e-5
 LARGEST_SINGLE = 1e8
 #: Tolerances closer to rounding than this are refused.
 ROUNDING = 64
-#: Steps before an estimate of the error is believed, and how often in a row it must be small: it
-#: rests on the second value found by then, which may still be on its way to the first.
-LEAST, PATIENCE = 8, 3
+#: The share of the tolerance that is left to rounding.
+MARGIN = 0.2
+#: Rounding seen at two vectors is multiplied by this where it must serve for all.
+CAUTION = 4
+#: A vector that is shorter than this share after it was made orthogonal is made so once more.
+LITTLE = 0.5
+#: The failure probability that is set where nobody sets one.
+FAILURE = 1e-6
 
 
 class LocalConstant(NamedTuple):
-    """The largest singular value of a Jacobian, with what vouches for it."""
+    """The largest singular value of a Jacobian, between two ends.
 
-    value: float  #: the norm of ``J^T left``, so never above the true constant but for rounding
-    residual: (
-        float  #: the norm of ``J right - value left``: a singular value lies within this of `value`
-    )
-    error: float  #: an estimate of what `value` lacks, after Kato and Temple
+    `lower` is proved by a vector; `upper` holds unless the random start was all but orthogonal to the
+    first singular vector, which has the probability `failure`.
+    """
+
+    value: float  #: the norm of ``J^T left``
+    lower: float  #: `value`, less the rounding that was seen
+    upper: float  #: no singular value is larger, but with probability `failure`
+    failure: float  #: how likely a start is that misses a larger one
+    residual: float  #: the norm of ``J right - value left``
     iterations: int  #: steps of Lanczos, each one product with J and one with its transpose
-    converged: bool  #: whether error <= tol * value
+    converged: bool  #: whether both ends are within tol * value of it
     right: Array  #: (n, d), the unit direction of maximal change
     left: Array  #: (n, D), the direction of the answer
+
+    @property
+    def error(self) -> float:
+        """How far the farther end is from `value`."""
+        return max(self.value - self.lower, self.upper - self.value)
 
 
 def local_constant(
@@ -55,48 +72,54 @@ def local_constant(
     seed: int = 0,
     max_iter: int = 300,
     held: Sequence[int] = (),
+    failure: float = FAILURE,
 ) -> LocalConstant:
     """The norm of the Jacobian at x to a relative error `tol`, by Lanczos on J J^T.
 
-    Iterations stop once Kato and Temple's bound on what is missing, residual^2 over the gap to the
-    next eigenvalue as far as that is known, has been below tol three times running. They run in
-    single precision where tol allows; value and residual then come from fresh products in double,
-    and if these disagree the iterations go on in double. That no larger singular value hides is a
-    matter of the random start, as for every method of this kind. Tokens that are `held` do not move:
-    the norm is that of the Jacobian with respect to the others.
+    Iterations stop once the bound from above is within tol of the largest Ritz value. It is the bound
+    of :cite:t:`hochstenbach2013`, and fails with the probability `failure`, whatever the layer. They run
+    in single precision where tol allows; the value then comes from fresh products in double, and if
+    these disagree the iterations are repeated in double. Tokens that are `held` do not move: the norm
+    is that of the Jacobian with respect to the others.
 
     >>> from attnflow.attention import SoftmaxAttention
     >>> I = np.eye(1)
     >>> x = [[1.0]] + 7 * [[-1.0]]
     >>> away = SoftmaxAttention(-2 * I, I, I)
-    >>> round(local_constant(away, x, 1e-9).value, 6)
-    3.585446
+    >>> found = local_constant(away, x, 1e-9)
+    >>> round(found.value, 6), found.upper - found.lower <= 2e-9 * found.value, found.failure
+    (3.585446, True, 1e-06)
     >>> round(local_constant(away, x, 1e-9, held=[0]).value, 6)
     1.159428
     """
     tol, seed = validate.positive(tol, "tol"), validate.count(seed, "seed", 0)
-    max_iter = validate.count(max_iter, "max_iter")
+    max_iter, failure = validate.count(max_iter, "max_iter"), _probability(failure)
     J = Linearised(layer, x, dtype=dtype)
     if tol < ROUNDING * np.finfo(J.dtype).eps:
         raise ValueError(f"tol must be at least {ROUNDING} roundings of {J.dtype}, got {tol}")
     free = _free(J, held)
     small = max(p.size() for p in J.parts) < LARGEST_SINGLE
     precisions = [True, False] if tol >= SINGLE and J.dtype == np.float64 and small else [False]
-    u, steps = None, 0
+    rng, steps = np.random.default_rng(seed), 0
     for single in precisions:
         square = _Square(J, free, single=single)
-        if u is None:
-            u = np.random.default_rng(seed).standard_normal((J.n, square.basis.shape[1]))
-        u, following, taken = _lanczos(square, u, tol, max_iter)
-        steps += taken
-        found = _certified(J, free, u @ square.basis.T.astype(J.dtype), following)
-        found = found._replace(iterations=steps)
+        run = _lanczos(square, rng, tol, max_iter, failure)
+        steps += run.steps
+        found = _certified(J, free, square, run)
+        found = found._replace(iterations=steps, failure=failure)
         if found.error <= tol * found.value:
             return found._replace(converged=True)
     missing = found.error / (found.value or 1.0)
-    advice = "the value may lack that share of itself; increase max_iter, or tol"
+    advice = "the two ends are that share of the value apart; increase max_iter, or tol"
     warnings.warn(NotConverged.after("local_constant", steps, missing, tol, advice), stacklevel=2)
     return found
+
+
+def _probability(failure: float) -> float:
+    out = validate.positive(failure, "failure")
+    if out >= 1:
+        raise ValueError(f"failure must be below 1, got {out:g}")
+    return out
 
 
 def _free(J: Linearised, held: Sequence[int]) -> Array | None:
@@ -109,46 +132,95 @@ def _free(J: Linearised, held: Sequence[int]) -> Array | None:
     return free
 
 
-def _certified(J: Linearised, free: Array | None, u: Array, following: float) -> LocalConstant:
-    """What two fresh products say of a left vector, given the square of the next singular value."""
+class _Run(NamedTuple):
+    """What the iterations have found, in their own precision."""
+
+    left: Array  # the leading Ritz vector, in the basis of the square
+    image: Array  # its product with the square
+    top: float  # the leading Ritz value
+    above: float  # the bound on all eigenvalues
+    steps: int
+
+
+def _certified(J: Linearised, free: Array | None, square: _Square, run: _Run) -> LocalConstant:
+    """Two ends, from fresh products with the vector that was found."""
+    u = run.left @ square.basis.T.astype(J.dtype)
     u = u / np.linalg.norm(u)  # to the precision of J; it may come from a coarser one
     right = J.pull(u) if free is None else J.pull(u) * free
     value = float(np.linalg.norm(right))
-    right /= value or 1.0
-    residual = float(np.linalg.norm(J.push(right) - value * u))
-    gap = value**2 - following
-    error = min(residual, value * residual**2 / (2 * gap)) if gap > 0 else residual
-    return LocalConstant(value, residual, error, 0, False, right, u)
+    if value == 0:
+        return LocalConstant(0.0, 0.0, float(np.sqrt(run.above)), 0.0, 0.0, 0, False, right, u)
+    right /= value
+    answer = J.push(right)
+    residual = float(np.linalg.norm(answer - value * u))
+    seen = np.linalg.norm(value * answer - run.image @ square.basis.T) / value**2
+    rounding = CAUTION * float(seen) + ROUNDING / 2 * float(np.finfo(J.dtype).eps)
+    lower, upper = value * (1 - rounding), float(np.sqrt(run.above)) * (1 + rounding)
+    if upper < value:  # numbers too small for the precision of the iterations
+        upper = np.inf
+    return LocalConstant(value, lower, upper, 0.0, residual, 0, False, right, u)
 
 
-def _lanczos(square: _Square, start: Array, tol: float, limit: int) -> tuple[Array, float, int]:
-    """The leading eigenvector, an upper estimate of the second eigenvalue, the number of steps."""
-    shape, kind = start.shape, square.M.dtype
-    limit = min(limit, start.size)
-    basis = np.empty((min(limit, 32) + 1, start.size), kind)
-    basis[0] = start.ravel()
-    basis[0] /= np.linalg.norm(basis[0])  # in the precision of the basis: start may be coarser
-    diagonal, off, settled = np.zeros(limit), np.zeros(limit), 0
+def _lanczos(
+    square: _Square, rng: np.random.Generator, tol: float, limit: int, failure: float
+) -> _Run:
+    """The leading eigenvector of a square, from a random start, and a bound on its eigenvalue."""
+    kind, shape = square.M.dtype, square.shape
+    size, eps = shape[0] * shape[1], float(np.finfo(kind).eps)
+    most, limit = unseen(size, failure), min(limit, size)
+    basis = np.empty((min(limit, 32) + 1, size), kind)
+    basis[0] = _random(rng, basis[:0])
+    diagonal, off = np.zeros(limit), np.zeros(limit)
     for m in range(limit):
         if m + 2 > len(basis):
             basis = np.vstack([basis, np.empty_like(basis)])
         y = square(basis[m].reshape(shape)).ravel()
         diagonal[m] = basis[m] @ y
-        for _ in range(2):
-            y -= (basis[: m + 1] @ y) @ basis[: m + 1]
-        off[m] = np.linalg.norm(y)
-        values, vectors = eigh_tridiagonal(diagonal[: m + 1], off[:m])
-        rest = off[m] * np.abs(vectors[m])
-        top, following = values[-1], (values[-2] + rest[-2] if m else values[-1])
-        if off[m] <= np.finfo(kind).eps * top:  # the basis holds all that the start can reach
+        y -= kind.type(diagonal[m]) * basis[m]
+        if m:
+            y -= kind.type(off[m - 1]) * basis[m - 1]
+        off[m] = _orthogonal(y, basis[: m + 1])
+        top = float(dsterf(diagonal[: m + 1], off[:m])[0][-1]) if m else float(diagonal[0])
+        if m + 1 == size:
+            off[m] = 0.0
             break
-        missing = rest[-1] ** 2 / (top - following) if m and top > following else 2 * rest[-1]
-        settled = settled + 1 if missing <= 2 * tol * top else 0
-        if m + 1 >= LEAST and settled >= PATIENCE:
+        if (
+            off[m] <= eps * top
+        ):  # the start reaches no further: a perturbation of this size leads on
+            y, off[m] = _random(rng, basis[: m + 1]), eps * top
+            if top <= 0:
+                break
+        goal = top * (1 + (1 - MARGIN) * tol) ** 2
+        if reach(diagonal[: m + 1], off[: m + 1], goal, most) >= most:
             break
-        basis[m + 1] = y / off[m]
-    u = vectors[:, -1].astype(kind) @ basis[: m + 1]
-    return (u / np.linalg.norm(u)).reshape(shape), float(following), m + 1
+        basis[m + 1] = y / np.linalg.norm(y)
+    T = diagonal[: m + 1], off[: m + 1]
+    above = ceiling(*T, top, most)
+    s = eigh_tridiagonal(T[0], T[1][:-1], select="i", select_range=(m, m))[1][:, 0]
+    u = s.astype(kind) @ basis[: m + 1]
+    beyond = off[m] * s[-1] * (y / (np.linalg.norm(y) or 1.0))
+    return _Run(u.reshape(shape), (top * u + beyond).reshape(shape), top, above, m + 1)
+
+
+def _orthogonal(y: Array, basis: Array) -> float:
+    """Take from y, in place, what the rows of a basis hold of it; its length afterwards.
+
+    Once is enough unless little is left (Kahan and Parlett).
+    """
+    before = np.linalg.norm(y)
+    for _ in range(3):
+        y -= (basis @ y) @ basis
+        after = np.linalg.norm(y)
+        if after > LITTLE * before:
+            break
+        before = after
+    return float(after)
+
+
+def _random(rng: np.random.Generator, basis: Array) -> Array:
+    """A random unit vector, orthogonal to the rows of a basis."""
+    y = rng.standard_normal((basis.shape[1],)).astype(basis.dtype)
+    return y / _orthogonal(y, basis)
 
 
 class _Square:
@@ -161,6 +233,7 @@ class _Square:
         columns = np.hstack([p.W for p in J.parts])
         self.basis = np.linalg.qr(columns)[0] if columns.shape[1] < J.D else np.eye(J.D)
         self.W = [(self.basis.T @ p.W).astype(self.M.dtype) for p in J.parts]
+        self.shape = (J.n, self.basis.shape[1])
         self.ends = np.cumsum([len(p.M) for p in self.parts])[:-1]
         self.gram = self.M @ self.M.T if len(self.M) < J.d else None
 

@@ -17,6 +17,7 @@ from attnflow.meanfield.bounds import log_stability_bound as log_stability_bound
 from attnflow.meanfield.bounds import support_bound as support_bound
 from attnflow.meanfield.distances import wasserstein as wasserstein
 from attnflow.meanfield.masked import MaskedMeanField as MaskedMeanField
+from attnflow.meanfield.masked import running_mean_norm as running_mean_norm
 from attnflow.meanfield.measures import Measure as Measure
 from attnflow.meanfield.measures import measure as measure
 from attnflow.meanfield.measures import quadrature as quadrature

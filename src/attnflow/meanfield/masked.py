@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
 
 from attnflow import validate
 from attnflow.attention import Attention, Layer
@@ -83,3 +84,36 @@ class MaskedMeanField:
                 raise ValueError(f"the points up to position {s:g} must carry mass, got 0")
             out[np.ix_(here, seen)] = head.rows(x[here], x[seen], w[seen] / mass)
         return out
+
+
+def running_mean_norm(ratio: float, steps: int) -> float:
+    r"""The norm, averaged over positions, of the masked layer with A = 0, V = I at geometric positions.
+
+    The layer is then the running mean, at positions :math:`r^{-N}, \dots, r^{-1}, 1` with the masses
+    between them. Its inverse couples neighbours only, and its largest singular value is
+
+    .. math:: \frac{r-1}{|r-\sqrt r\,e^{i\theta}|} \approx \frac1{|\tfrac12 + i\pi/\ell|},
+        \qquad \ell = N\log r,
+
+    with the smallest positive root :math:`\theta` of the equation that the ends of the list impose. It
+    tends to Hardy's constant 2 (:cite:t:`hardy1952`) for fine steps and long lists.
+
+    >>> round(running_mean_norm(1.001, 60_000), 2)
+    1.99
+    """
+    r, N = validate.number(ratio, "ratio"), validate.count(steps, "steps", 2)
+    if r <= 1:
+        raise ValueError(f"ratio must be above 1, got {r}")
+    a, b = r / (r - 1), np.sqrt(r) / (r - 1)
+
+    def least(angle: float) -> float:
+        return float(a**2 + b**2 - 2 * a * b * np.cos(angle))
+
+    def ends(angle: float) -> float:
+        s = least(angle)
+        bulk = a * b * np.sin((N + 1) * angle) - b**2 * np.sin(N * angle)
+        return float(bulk - s / (1 - s) / (r - 1) * np.sin(N * angle))
+
+    pole = np.arccos((a**2 + b**2 - 1) / (2 * a * b))  # where least is 1
+    last = min(np.pi / N, pole * (1 - 1e-12))
+    return float(1 / np.sqrt(least(brentq(ends, 1e-9 / N, last, xtol=1e-16))))

@@ -19,8 +19,11 @@ from attnflow.errors import Frozen
 from attnflow.transport.bridge import Bridge, self_bridge
 from attnflow.validate import Array
 
-#: Below this many tokens within sqrt(eps) of each other the bridge couples a token with itself.
-FROZEN_BELOW = 0.3
+#: Tokens are frozen where they spread by less than this share of what heat would do...
+FROZEN_BELOW = 0.5
+#: ...and keep more than this share of their variance in common with their partners: where they do
+#: not, the temperature is large for the variance, and each is coupled with all.
+KEPT = 0.5
 
 
 def reflected(bridge: Bridge) -> Array:
@@ -35,31 +38,55 @@ def reflected(bridge: Bridge) -> Array:
     return 2 * bridge.x - bridge.barycentric()
 
 
+def heat_share(bridge: Bridge) -> float:
+    r"""How much of heat's spreading the tokens see, :math:`q = \mathbb E_\pi|x-y|^2/(d\,\varepsilon)`.
+
+    Since both marginals of the plan are equal, :math:`\mathbb E_\pi|x-y|^2 = 2\sum_i w_i\langle x_i,
+    x_i - B(x_i)\rangle`: it is free once the layer is computed. For a smooth density and small eps it
+    tends to one, as the bridge is nearly a Langevin diffusion (:cite:t:`agarwal2024`). It is near zero
+    where tokens are coupled with themselves alone, and where eps is large for their variance.
+
+    >>> grid = np.linspace(-5.0, 5.0, 101)
+    >>> bell = np.exp(-(grid**2) / 2) / np.exp(-(grid**2) / 2).sum()
+    >>> round(heat_share(self_bridge(grid, 0.1, bell)), 4)  # resolved: a step of 0.1
+    0.975
+    >>> round(heat_share(self_bridge(grid, 0.001, bell)), 4)  # frozen
+    0.1328
+    """
+    return _share(bridge, bridge.barycentric())[0]
+
+
+def _share(bridge: Bridge, mean: Array) -> tuple[float, bool]:
+    """q, and whether the tokens are frozen."""
+    off = bridge.x - bridge.weights @ bridge.x  # (n, d)
+    half = float(bridge.weights @ np.einsum("nd,nd->n", off, bridge.x - mean))
+    spread = float(bridge.weights @ np.einsum("nd,nd->n", off, off))
+    q = 2 * half / (off.shape[1] * bridge.eps)
+    return q, q < FROZEN_BELOW and half < KEPT * spread
+
+
 def bridge_step(x: ArrayLike, eps: float, weights: ArrayLike | None = None) -> Array:
     r"""One layer :math:`x \mapsto 2x - B(x)`, shape (n, d). Warns where the tokens are frozen.
 
-    On the line tokens freeze when :math:`\sqrt\varepsilon\, n\, \rho_{\max} < 0.3`; in general when
-    a token has, on average, no other within about :math:`\sqrt\varepsilon`
-    (:class:`~attnflow.errors.Frozen`).
+    They are frozen (:class:`~attnflow.errors.Frozen`) where :func:`heat_share` is below one half
+    because tokens are coupled with themselves.
 
     >>> bridge_step([[-1.0], [0.0], [1.0]], eps=1.0).ravel().round(4)
     array([-1.4674,  0.    ,  1.4674])
     """
     x = validate.tokens(x)
     bridge = self_bridge(x, eps, weights)
-    # On the line a token has n rho sqrt(2 pi eps) others around it, and E rho is about
-    # rho_max / sqrt(2): from the mean number of others follows sqrt(eps) n rho_max.
-    others = len(x) * float(bridge.weights @ bridge.kernel.apply(bridge.weights)) - 1
-    crowd = others / np.sqrt(np.pi)
-    if len(x) > 1 and crowd < FROZEN_BELOW:
+    mean = bridge.barycentric()
+    q, frozen = _share(bridge, mean)
+    if frozen:
         warnings.warn(
-            f"tokens are frozen when sqrt(eps) n rho_max < {FROZEN_BELOW}, here about {crowd:.2g}: "
-            "each is coupled with itself; use more tokens or a larger eps",
+            f"tokens are frozen when they spread by less than {FROZEN_BELOW:g} of what heat does, "
+            f"here {q:.2g}: each is coupled with itself; use more tokens or a larger eps",
             Frozen,
             stacklevel=2,
         )
     with np.errstate(over="ignore"):
-        return validate.finite(reflected(bridge), "tokens after the layer")
+        return validate.finite(2 * bridge.x - mean, "tokens after the layer")
 
 
 class Layers(NamedTuple):
@@ -73,6 +100,7 @@ class Layers(NamedTuple):
     converged: bool  #: whether every bridge was solved to tol
     residual: float  #: the largest L1 error of a bridge's marginal
     iterations: int  #: the most sweeps that a bridge took
+    heat: Array  #: the :func:`heat_share` of every layer, (depth,)
 
 
 def iterate(
@@ -87,12 +115,15 @@ def iterate(
     array([1.   , 1.238, 1.349])
     """
     states, converged, residual, iterations = [validate.tokens(x)], True, 0.0, 0
+    heat = []
     for _ in range(validate.count(depth, "depth")):
         bridge = self_bridge(states[-1], eps, weights, tol=tol, method=method)
-        states.append(reflected(bridge))
+        mean = bridge.barycentric()
+        heat.append(_share(bridge, mean)[0])
+        states.append(2 * bridge.x - mean)
         converged &= bool(bridge.converged)
         residual, iterations = max(residual, bridge.residual), max(iterations, bridge.iterations)
-    return Layers(np.stack(states), converged, residual, iterations)
+    return Layers(np.stack(states), converged, residual, iterations, np.array(heat))
 
 
 def euler_step(x: ArrayLike, eps: float, score: Callable[[Array], Array]) -> Array:

@@ -89,6 +89,15 @@ def fresh(model: Model, rng: np.random.Generator) -> Model:
     return rebuilt(model, start)
 
 
+def masked(model: Model) -> Model:
+    """An encoder as a decoder: the same weights, and no token sees those after it.
+
+    As :cite:t:`castin2024` do with BERT.
+    """
+    architecture = model.architecture._replace(causal=True)
+    return Model(model.name, architecture, model.weights, model.encode, model.dtype)
+
+
 def arrays(model: Model, parts: Iterable[str]) -> list[str]:
     """The full names of these parts in every block, as far as the model has them."""
     blocks = range(1 if model.architecture.recurrent else model.depth)

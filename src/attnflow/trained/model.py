@@ -20,7 +20,7 @@ from numpy.typing import DTypeLike, NDArray
 from attnflow import validate
 from attnflow.attention.head import Head
 from attnflow.rotation import Turn, rotate
-from attnflow.trained.architecture import Architecture, Block, Floats, Reader
+from attnflow.trained.architecture import Architecture, Block, Floats, Norm, Reader
 from attnflow.trained.kinds import LAYOUTS
 from attnflow.trained.neural import activate, attention_weights, normalise
 from attnflow.trained.tokens import Encode
@@ -188,6 +188,18 @@ class Model:
                 )
             )
         return tuple(heads)
+
+    def normalisation(self, layer: int) -> Norm:
+        """The normalisation that makes what attention reads in a layer.
+
+        In a network that normalises last it is that of the layer before, so the first has none here.
+        """
+        first = 0 if self.architecture.normalises_first else 1
+        if not first <= layer < self.depth:
+            raise ValueError(f"layer must lie in [{first}, {self.depth}), got {layer}")
+        if self.architecture.normalises_first:
+            return self._block(layer).attention_norm
+        return self._block(layer - 1).mlp_norm
 
     def logits(self, trace: Trace) -> Floats:
         """Scores of every word at every token, shape (n, vocabulary): the language head."""

@@ -29,6 +29,15 @@ def normalise(x: Floats, norm: Norm, eps: float) -> Floats:
     return out
 
 
+def root_mean_square(x: Floats) -> float:
+    """The root of the mean square length of tokens, (n, d) to a number.
+
+    >>> root_mean_square(np.array([[3.0, 4.0], [0.0, 1.0]])) ** 2
+    13.0
+    """
+    return float(np.sqrt(np.einsum("ij,ij->", x, x, dtype=np.float64) / len(x)))
+
+
 def activate(x: Floats, name: str) -> Floats:
     """The function between the two matrices of a perceptron; may overwrite x.
 

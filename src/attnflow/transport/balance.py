@@ -25,28 +25,16 @@ from numpy.typing import ArrayLike
 from attnflow import validate
 from attnflow.errors import NotConverged
 from attnflow.softmax import exponentials
+from attnflow.transport.newton import MANY, Newton
+from attnflow.transport.rough import Rough, squares_times
 from attnflow.validate import Array
 
 #: Scores that spread over no more than this need no higher temperature to start from.
 GENTLE = 60.0
 #: The temperatures above the asked one: each is this many times the next, solved to this residual.
 FACTOR, COARSE = 8.0, 1e-2
-#: Sweeps go on while the residual falls at least by this factor; but a few are always made.
-QUICK, FEW = 0.7, 3
-#: Conjugate gradients solve to this, more exactly as the residual falls, in at most so many steps.
-LOOSE, MOST_CONJUGATE = 0.1, 200
-#: Where they fail, matrices up to this size are factored.
-LARGEST_FACTORED = 2000
-#: Factored steps are damped: the first, the least and the most, and how that eases and hardens.
-DAMPING, LEAST_DAMPING, MOST_DAMPING, EASE, HARDEN = 1e-3, 1e-15, 1e9, 4.0, 10.0
-#: No potential changes by more than this in one step, and no step is cut below this share.
-LONGEST_STEP, SHORTEST_SHARE = 4.0, 1e-3
-#: A step is taken if the residual falls to this share, or F by this share of what its slope promises.
-ENOUGH, ARMIJO = 0.9, 1e-4
-#: Entries of the Hessian's diagonal below this share of the row are rounding.
-ROUNDING = 1e-14
-#: Scales beyond e^{+-100} are taken into the kernel; products of rounded numbers drift by less than this.
-LARGEST_SCALE, DRIFT = 100.0, 1e-12
+#: Scales beyond e^{+-40} are taken into the kernel; products of rounded numbers drift by less than this.
+LARGEST_SCALE, DRIFT = 40.0, 1e-12
 #: Row sums below this share of their mass have lost their digits: a sweep in logarithms restores them.
 FADED = 1e-200
 
@@ -119,10 +107,10 @@ def _solve(
     s: Array, a: Array, b: Array, tol: float, max_iter: int
 ) -> tuple[Array, Array, float, int]:
     """Potentials f and g, the residual and the iterations, by way of higher temperatures."""
-    f, used = np.zeros(len(a)), 0
+    f, used, room = np.zeros(len(a)), 0, np.empty_like(s)
     for temperature in _temperatures(float(np.ptp(s))):
         last = temperature == 1.0
-        state = _Plan(s if last else s / temperature, a, b, f / temperature)
+        state = _Plan(s, temperature, a, b, f / temperature, room)
         state.balance(tol if last else max(COARSE, tol), max_iter - used)
         f, used = temperature * state.f, used + state.iterations
     return state.f, state.g, state.residual, used
@@ -140,18 +128,20 @@ def _temperatures(spread: float) -> list[float]:
     return out
 
 
-class _Plan:
-    """The plan at one temperature, diag(u) kernel diag(v): a matrix that stays, and what scales it.
+class _Plan(Newton):
+    """The plan at one temperature: a matrix that stays, made in `room`, and what scales it."""
 
-    Columns are exact after every step; `rows` are its row sums, `residual` what these lack.
-    """
+    largest_factored = 2000
+    _quick: Rough
 
-    def __init__(self, s: Array, a: Array, b: Array, f: Array) -> None:
-        self.s, self.a, self.b = s, a, b
-        self.iterations, self.direct, self.damping = 0, False, DAMPING
+    def __init__(
+        self, s: Array, temperature: float, a: Array, b: Array, f: Array, room: Array
+    ) -> None:
+        super().__init__(a, b)
+        self.s, self.temperature, self.room = s, temperature, room
         self._refresh(f)
         if (self.rows < FADED * a).any():  # far from the solution: whole rows underflow
-            _, total, top = exponentials(s + (self.g + np.log(b)))
+            _, total, top = exponentials(s / temperature + (self.g + np.log(b)))
             self._refresh(-(top + np.log(total))[:, 0])
 
     @property
@@ -164,112 +154,48 @@ class _Plan:
         """The potential of the columns."""
         return self._g + np.log(self.v)
 
-    def balance(self, tol: float, most: int) -> None:
-        """Until the rows are right to `tol`, or `most` iterations are done."""
-        while self.iterations < most and self.residual > tol:
-            self._sweeps(tol, most)
-            while self.residual > tol and self.iterations < most and self._newton(tol, most):
-                pass
-            if tol < DRIFT:
-                self._refresh(self.f)
-
     def _refresh(self, f: Array) -> None:
         """The kernel of a potential, in logarithms, with exact columns."""
         self._f = f
-        scores = self.s + (f + np.log(self.a))[:, None]
+        scores = np.divide(self.s, self.temperature, out=self.room)
+        scores += (f + np.log(self.a))[:, None]
         self.kernel, total, top = exponentials(scores, axis=0)
         self.kernel *= self.b / total
-        self.squares: Array | None = None
+        self.rough, self.conjugates = False, 0
         self._g = -(top + np.log(total))[0]
         self.u, self.v = np.ones(len(self.a)), np.ones(len(self.b))
         self._measured(self.kernel.sum(axis=1))
 
-    def _measured(self, rows: Array) -> None:
-        self.rows, self.residual = rows, float(np.abs(rows - self.a).sum())
+    def _renewed(self, tol: float) -> bool:
+        if tol < DRIFT:
+            self._refresh(self.f)
+        return True
 
     def _take(self, u: Array, v: Array, rows: Array) -> None:
-        """Rows times u and columns times v from here on."""
-        self.u, self.v = self.u * u, self.v * v
-        self._measured(rows)
+        super()._take(u, v, rows)
         if max(np.abs(np.log(self.u)).max(), np.abs(np.log(self.v)).max()) > LARGEST_SCALE:
             self._refresh(self.f)
 
     def _times(self, x: Array) -> Array:
-        """P x."""
         return self.u * (self.kernel @ (self.v * x))
 
     def _transposed(self, x: Array) -> Array:
-        """P^T x."""
         return self.v * ((self.u * x) @ self.kernel)
 
-    def _sweeps(self, tol: float, most: int) -> None:
-        """Alternating normalisation while it is quick."""
-        for done in range(1, most - self.iterations + 1):
-            last = self.residual
-            u = self.a / self.rows
-            v = self.b / self._transposed(u)
-            self._take(u, v, u * self._times(v))
-            self.iterations += 1
-            if self.residual <= tol or (done > FEW and self.residual > QUICK * last):
-                break
+    def _own(self) -> Array:
+        return self.u**2 * squares_times(self.kernel, self.v**2 / self.b)
 
-    def _newton(self, tol: float, most: int) -> bool:
-        """One Newton step on F; whether it made progress."""
-        change = self._direction(tol, most)
-        share = min(1.0, LONGEST_STEP / max(float(np.abs(change).max()), LONGEST_STEP))
-        slope = float((self.rows - self.a) @ change)  # of F, < 0
-        while share >= SHORTEST_SHARE and self.iterations < most:
-            u = np.exp(share * change)
-            totals = self._transposed(u)
-            v = self.b / totals
-            rows = u * self._times(v)
-            self.iterations += 1
-            residual = float(np.abs(rows - self.a).sum())
-            lower = float(self.b @ np.log(totals / self.b) - share * (self.a @ change))
-            if residual <= ENOUGH * self.residual or lower <= ARMIJO * share * slope:
-                self.damping = max(self.damping / EASE, LEAST_DAMPING)
-                self._take(u, v, rows)
-                return True
-            share /= 2
-        self.damping = min(self.damping * HARDEN, MOST_DAMPING)
-        return self.direct and self.damping < MOST_DAMPING
+    def _roughen(self) -> None:
+        wanted = not self.exact and self.conjugates >= MANY
+        if wanted and (not self.rough or self._quick.stale(self.u, self.v)):
+            self._quick = Rough(self.kernel, self.u, self.v, self.b)
+            self.rough, self.many = True, self._quick.sparse
 
-    def _direction(self, tol: float, most: int) -> Array:
-        """- Hessian^{-1} gradient, less its median: f is free up to a constant."""
-        if not self.direct:
-            change, solved = self._conjugate(tol, most)
-            if solved or len(self.a) > LARGEST_FACTORED:
-                return change - np.median(change)
-            self.direct = True
-        change = self._factored()
-        self.iterations += 1
-        return change - np.median(change)
-
-    def _conjugate(self, tol: float, most: int) -> tuple[Array, bool]:
-        """By conjugate gradients with the diagonal as preconditioner; and whether they got there."""
-        if self.squares is None:
-            self.squares = self.kernel**2
-        own = self.u**2 * (self.squares @ (self.v**2 / self.b))
-        diagonal = np.maximum(self.rows - own, ROUNDING * self.rows)
-        r = self.a - self.rows
-        r -= r.mean()
-        closeness = max(min(LOOSE, np.sqrt(self.residual)), 0.3 * tol / self.residual)
-        goal = closeness * np.abs(r).sum()
-        x, z = np.zeros(len(r)), r / diagonal
-        p, rz = z, float(r @ z)
-        for _ in range(min(MOST_CONJUGATE, most - self.iterations)):
-            image = self.rows * p - self._times(self._transposed(p) / self.b)
-            self.iterations += 1
-            curvature = float(p @ image)
-            if not curvature > 0:  # rounding has taken over
-                return x, False
-            x, r = x + rz / curvature * p, r - rz / curvature * image
-            if np.abs(r).sum() <= goal:
-                return x, True
-            z = r / diagonal
-            rz, before = float(r @ z), rz
-            p = z + rz / before * p
-        return x, False
+    def _roughly(self, p: Array) -> Array:
+        if not self.rough:
+            return self._times(self._transposed(p) / self.b)
+        middle = self.v**2 / self.b * self._quick.transposed(self.u * p)
+        return self.u * self._quick.times(middle)
 
     def _factored(self) -> Array:
         """By elimination, damped. No digits cancel where rows are hardly joined.

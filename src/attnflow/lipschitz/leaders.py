@@ -1,0 +1,119 @@
+r"""Two leaders between which all others are undecided.
+
+Followers stand at :math:`\rho x`, the leaders at :math:`\alpha\,Ax/|Ax| \pm \beta w` with unit vectors x and
+:math:`w\perp Ax`. A follower scores :math:`\rho\alpha|Ax|` with either leader and
+:math:`\rho^2\langle Ax, x\rangle` with the other followers. If the leaders move along Ax in opposite senses, all
+followers change sides, and the answer is of order :math:`R^2\sqrt n`: the order of the upper bound of
+:cite:t:`castin2024` is right in two dimensions and more, for every A. This is the book's own.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import expit
+
+from attnflow import validate
+from attnflow.lipschitz.ball import pair, radius, several
+from attnflow.lipschitz.sharp import sharp_constant
+from attnflow.validate import Array
+
+#: Points along an axis of the grid on which the place of the leaders is chosen, and how often the
+#: grid is drawn again around its best point.
+GRID, ZOOMS = 49, 3
+
+
+class Places(NamedTuple):
+    """Where two leaders and their followers stand, and what the followers answer."""
+
+    first: Array  #: (d,), a leader
+    second: Array  #: (d,), the other
+    follower: Array  #: (d,), where all others are
+    bound: (
+        float  #: the answer of all followers to opposite moves of the leaders along ``A follower``
+    )
+
+
+def two_leaders(A: ArrayLike, V: ArrayLike, R: float, n: int) -> Array:
+    r"""Two tokens between which all others are undecided: the constant grows like :math:`R^2\sqrt n`.
+
+    Their places make :func:`two_leaders_bound` as large as can be found: the follower's direction is
+    the one of :func:`attnflow.lipschitz.sharp_constant`, a singular direction, or one that leaves the
+    best direction of V to the leaders.
+
+    >>> x = two_leaders(-np.eye(2), np.eye(2), 3.0, 5)
+    >>> (-x @ x.T)[2].round(6) + 0  # the scores of a follower, A = -I
+    array([ 0.,  0., -9., -9., -9.])
+    """
+    found = places(A, V, R, validate.count(n, "n", 3, validate.MOST_STORED))
+    rest = np.tile(found.follower, (int(n) - 2, 1))
+    return np.vstack([found.first, found.second, rest])
+
+
+def two_leaders_bound(A: ArrayLike, V: ArrayLike, R: float, n: int) -> float:
+    r"""What the undecided answer when the leaders move along Ax in opposite senses.
+
+    .. math:: \sqrt{\tfrac{n-2}2}\;p\,\beta\rho\,|Ax|\,|Vw|, \qquad
+              p = \frac1{1 + \frac{n-2}2e^{\rho^2\langle Ax, x\rangle - \rho\alpha|Ax|}}
+
+    With a mask or without. For A = -I and :math:`R^2` large against log n it is
+    :math:`R^2\sqrt{(n-2)/2}`.
+
+    >>> I = np.eye(2)
+    >>> round(two_leaders_bound(-I, I, 6.0, 4), 6)
+    36.0
+    """
+    return places(A, V, R, n).bound
+
+
+def places(A: ArrayLike, V: ArrayLike, R: float, n: int) -> Places:
+    """The best places that are found for two leaders and n - 2 followers.
+
+    >>> places(-np.eye(2), np.eye(2), 6.0, 4).bound.round(6)
+    np.float64(36.0)
+    """
+    (A, V), R = pair(A, V), radius(R)
+    n = several(n, 3)
+    if len(A) < 2:
+        raise ValueError("two leaders need a direction orthogonal to Ax, got dimension 1")
+    return max((_placed(A, V, R, n, x) for x in _directions(A, V)), key=lambda row: row.bound)
+
+
+def _directions(A: Array, V: Array) -> list[Array]:
+    """Unit vectors x that may be good for followers."""
+    turns = np.linalg.svd(A)[2]
+    best = np.linalg.svd(V)[2][0]  # if leaders lie along it, Ax must be orthogonal to it
+    aside = np.linalg.svd(A - np.outer(best, best @ A))[2][0]
+    ends = np.linalg.eigh((A + A.T) / 2)[1].T[[0, -1]]
+    sharp = sharp_constant(A).x
+    size = np.linalg.norm(sharp)
+    return [*turns, aside, *ends, *([sharp / size] if size else [])]
+
+
+def _placed(A: Array, V: Array, R: float, n: int, x: Array) -> Places:
+    """The best place on the rays of one direction of the followers."""
+    y = A @ x
+    size, score = float(np.linalg.norm(y)), float(x @ y)
+    y = y / size if size > np.finfo(float).tiny else np.eye(len(x))[0]
+    across = np.linalg.svd(y[None])[2][
+        1:
+    ].T  # (d, d - 1), an orthonormal basis of what is orthogonal to Ax
+    w = across @ np.linalg.svd(V @ across)[2][0]
+    turn, along = (0.0, np.pi / 2), (0.0, 1.0)
+    for _ in range(ZOOMS):
+        turns, rhos = np.linspace(*turn, GRID)[:, None], np.linspace(*along, GRID)
+        lead = R**2 * rhos * (np.cos(turns) * size - rhos * score)
+        answer = expit(lead - np.log((n - 2) / 2)) * np.sin(turns) * rhos
+        i, j = np.unravel_index(int(answer.argmax()), answer.shape)
+        t, r, cell = (
+            float(turns[i, 0]),
+            float(rhos[j]),
+            (turns[1, 0] - turns[0, 0], rhos[1] - rhos[0]),
+        )
+        turn = max(t - cell[0], 0.0), min(t + cell[0], np.pi / 2)
+        along = max(r - cell[1], 0.0), min(r + cell[1], 1.0)
+    best = np.sqrt((n - 2) / 2) * float(answer[i, j]) * R**2 * size * float(np.linalg.norm(V @ w))
+    a, b = R * np.cos(t) * y, R * np.sin(t) * w
+    return Places(a + b, a - b, R * r * x, float(best))

@@ -1,0 +1,86 @@
+import math
+
+import numpy as np
+import pytest
+from balls import I1, I2, I3, SEEDS, SKEW, WIDE, dense, norm, problem
+from hypothesis import given, settings
+from tolerances import EXPONENTIAL, ROUNDING
+
+from attnflow.lipschitz import (
+    grouped_constant,
+    places,
+    sharp_constant,
+    tight_upper_bound,
+    two_leaders,
+    two_leaders_bound,
+)
+
+QUARTER = np.array([[0.0, 1.0], [-1.0, 0.0]])
+
+
+def undecided(A, V, x, causal=False):
+    """The answer of all but the leaders when these move along A x in opposite senses."""
+    step = A @ x[2] / np.linalg.norm(A @ x[2]) / math.sqrt(2)
+    J = dense(A, V, x, causal)[2:]
+    return np.linalg.norm(J[:, :, 0] @ step - J[:, :, 1] @ step)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS)
+def test_two_leaders_answer_as_much_as_is_said(seed):
+    A, V, R, n = problem(seed, least=2)
+    x, bound = two_leaders(A, V, R, n), two_leaders_bound(A, V, R, n)
+    assert x.shape == (n, len(A))
+    assert np.linalg.norm(x, axis=1).max() <= R * (1 + ROUNDING)
+    assert bound > 0
+    assert abs(bound / undecided(A, V, x) - 1) <= EXPONENTIAL * 100
+    scores = x[:2] @ A @ x[2]
+    assert abs(scores[0] - scores[1]) <= EXPONENTIAL * np.linalg.norm(A, 2) * R**2
+    assert bound <= norm(A, V, x) * (1 + EXPONENTIAL)
+    assert bound <= undecided(A, V, x, causal=True) * (1 + EXPONENTIAL * 100)
+    assert bound <= norm(A, V, x, causal=True) * (1 + EXPONENTIAL)
+
+
+@pytest.mark.parametrize(("A", "V"), [(-I3, I3), (SKEW, WIDE), (SKEW.T @ SKEW, np.diag([1.0, 5.0, 2.0])), (QUARTER, I2), (np.diag([-1.0, 8.0]), I2)])  # fmt: skip
+def test_the_leaders_stand_nearly_as_well_as_they_can(A, V):
+    """A search over directions of followers, places on their rays and all w finds little better."""
+    R, n, d = 2.0, 12, len(A)
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60_000, d))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    y = x @ A.T
+    size, score = np.linalg.norm(y, axis=1), (x * y).sum(axis=1)
+    w = rng.normal(size=x.shape)
+    w -= (w * y).sum(axis=1, keepdims=True) * y / size[:, None] ** 2
+    w /= np.linalg.norm(w, axis=1, keepdims=True)
+    angle, r = rng.uniform(0, math.pi / 2, len(x)), rng.uniform(0, 1, len(x))
+    lead = R**2 * r * (np.cos(angle) * size - r * score)
+    p = 1 / (1 + (n - 2) / 2 * np.exp(-lead))
+    answer = math.sqrt((n - 2) / 2) * p * R**2 * np.sin(angle) * r * size
+    best = (answer * np.linalg.norm(w @ V.T, axis=1)).max()
+    assert two_leaders_bound(A, V, R, n) >= 0.95 * best
+
+
+@pytest.mark.parametrize("A", [I2, -I2, QUARTER, np.diag([-1.0, 8.0]), SKEW, SKEW - SKEW.T, np.array([[1.0, 1.0], [-1.0, 0.0]])])  # fmt: skip
+def test_in_a_large_ball_they_reach_the_sharp_constant(A):
+    """Whatever A, symmetric or not, skew or not: R^2 = 10^4 log n / |A|, n = 10^4."""
+    n, V = 10_000, np.eye(len(A))
+    R = math.sqrt(1e4 * math.log(n) / np.linalg.norm(A, 2))
+    found = places(A, V, R, n)
+    reached = found.bound / (R**2 * math.sqrt(n / 2))
+    want = sharp_constant(A).value
+    assert 0.98 * want <= reached <= want
+    c = grouped_constant(A, V, [found.first, found.second, found.follower], [1, 1, n - 2])
+    assert found.bound <= c * (1 + EXPONENTIAL)
+    assert c <= tight_upper_bound(A, V, R, n)
+
+
+def test_two_leaders_need_room():
+    with pytest.raises(ValueError, match="orthogonal to Ax, got dimension 1"):
+        two_leaders(I1, I1, 1.0, 4)
+
+
+def test_without_scores_or_values_there_is_nothing_to_bound():
+    assert two_leaders_bound(0 * I2, I2, 1.0, 4) == 0
+    assert two_leaders_bound(I2, 0 * I2, 1.0, 4) == 0
+    assert np.isfinite(two_leaders(0 * I2, I2, 1.0, 4)).all()
