@@ -16,7 +16,17 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial import ConvexHull
 from tolerances import ROUNDING
 
-from attnflow import attention, densities, differences, gaussian, langevin, line, lipschitz, sphere
+from attnflow import (
+    attention,
+    densities,
+    differences,
+    gaussian,
+    langevin,
+    line,
+    lipschitz,
+    schemes,
+    sphere,
+)
 from attnflow.flows import layers
 from attnflow.geometry import dominant, rescaled_flow
 from attnflow.kernels import squared_distances
@@ -358,6 +368,42 @@ def gaussian_pairs(rng: np.random.Generator) -> Iterator[Pair]:
         yield Pair("attnflow.bridgeGain(...a)", [var, eps], gain)
         ours = gaussian.langevin_symmetric_kl(var, eps)
         yield Pair("attnflow.gaussianGap(...a) / a[2]", [var, eps, ours], 1.0, 1e-9)
+
+
+@compares("coneOf")
+def third_cases(rng: np.random.Generator) -> Iterator[Pair]:
+    A, V, S = rng.normal(size=(3, 3)), rng.normal(size=(3, 3)), covariance(rng, 3)
+    ours = gaussian.cone(A, V, S)
+    yield Pair("Math.abs(attnflow.coneOf(...a).first)", [A, V, S], abs(ours.first), SOLVED)
+    yield Pair("attnflow.coneOf(...a).exponent / a[3]", [A, V, S, ours.exponent], 1.0, SOLVED)
+    axis = "Math.abs(attnflow.dot(attnflow.coneOf(a[0], a[1], a[2]).axis, a[3]))"
+    yield Pair(axis, [A, V, S, ours.axis], 1.0, SOLVED)
+    how = {"Q": A / 4, "K": np.eye(3), "V": V / 4}
+    later, _ = gaussian.covariance_flow("softmax", A / 4, np.eye(3), V / 4, np.eye(3), 0.2)
+    yield Pair(
+        "attnflow.covarianceFlow(...a).covs.pop()", ["softmax", np.eye(3), how, 0.2], later, 1e-7
+    )
+
+
+@compares("bridgeAmplification", "eulerAmplification", "jumpConstant", "jumpProfile")
+def waves(rng: np.random.Generator) -> Iterator[Pair]:
+    s = rng.uniform(0, 12, size=20)
+    for name, ours in (
+        ("bridge", schemes.bridge_amplification(s)),
+        ("euler", schemes.euler_amplification(s)),
+    ):
+        yield Pair(f"a[0].map(s => attnflow.{name}Amplification(s))", [s], ours)
+    eps, n = 0.02, int(rng.integers(1, 9))
+    for m in range(4):
+        density = schemes.Kinked(m)
+        errors = schemes.linear_errors(density, eps, n * eps)[-1]
+        here = float(density.heat_pdf(np.zeros(1), n * eps)[0])
+        c = errors * np.sqrt(np.pi * here) / (density.jump * eps ** (m / 2 + 0.75))
+        yield Pair("attnflow.jumpConstant(a[0], a[1]) / a[2]", [m, n, c], 1.0, 1e-4)
+        # Parseval: the square of the profile has the integral c^2 / pi
+        x = np.linspace(-40, 40, 1601)
+        total = "attnflow.jumpProfile(a[0], a[1], a[2]).reduce((sum, p) => sum + p * p * 0.05, 0) / a[3]"
+        yield Pair(total, [m, n, x, c**2 / np.pi], 1.0, 2e-2)
 
 
 # --- heat ----------------------------------------------------------------------------------------

@@ -238,7 +238,7 @@ def test_a_link_is_followed_when_a_page_opens(app: Any, shelf: Shelf) -> None:
 def test_points_are_dragged_and_moved_by_keys(shelf: Shelf, name: str) -> None:
     lab = shelf.lab(name)
     hands = lab.locator("canvas[aria-label*='Arrow keys']")
-    assert hands.count() or name == "crowd" or name == "heat"
+    assert hands.count() or name in ("crowd", "heat", "jumps")
     for canvas in hands.all()[:1]:
         before = shelf.seen(name)
         canvas.focus()
@@ -421,6 +421,19 @@ def test_the_blow_up_of_the_ellipse(shelf: Shelf) -> None:
     S = np.array(shelf.state("ellipse", "s.S"))
     ours = gaussian.blow_up_time(B, B, [[1.0, -0.8], [0.8, 0.6]], S)
     assert shelf.state("ellipse", "s.paths.softmax.blowUp") == pytest.approx(ours, rel=1e-5)
+
+
+@browser
+def test_the_layer_that_grows_for_ever(shelf: Shelf) -> None:
+    shelf.lab("space")
+    state = "[s.layer.Q, s.layer.K, s.layer.V, s.path[s.path.length - 1].S, s.path[s.path.length - 1].t]"
+    Q, K, V, S, t = shelf.state("space", state)
+    ours, _ = gaussian.covariance_flow("softmax", Q, K, V, np.eye(3), t)
+    assert (
+        np.abs(np.array(S) / ours[0, 0] - ours / ours[0, 0]).max() <= 1e-2
+    )  # it grew a thousandfold
+    assert gaussian.fate(SoftmaxAttention(Q, K, V), np.eye(3)).outcome == "growth"
+    assert "No blow-up" in shelf.page.locator("#lab-space .af-lab-says").inner_text()
 
 
 @browser

@@ -38,12 +38,12 @@
       controls: {
         first: { label: "λ₁, eigenvalue of V", min: -1, max: 1.5, step: 0.05, value: 1 },
         second: { label: "λ₂, eigenvalue of V", min: -1, max: 1.5, step: 0.05, value: 1 },
-        angle: { label: "angle of eigenvectors, °", min: 20, max: 160, step: 5, value: 90 },
+        angle: { label: "angle of vectors, °", min: 20, max: 160, step: 5, value: 90 },
         kind: { label: "attention", choices: ["softmax", "Sinkhorn"], value: "softmax" },
         eps: { label: "ε of Sinkhorn", min: 0.05, max: 1, value: 0.2, log: true, when: { kind: "Sinkhorn" } },
         n: { label: "tokens n", min: 4, max: 32, step: 1, value: 20 },
         seed: { label: "start", min: 0, max: 99, step: 1, value: 2 },
-        part: { label: "time, % of the way", min: 0, max: 100, step: 1, value: 100 },
+        part: { label: "time, % of the way", min: 0, max: 100, step: 1, value: 100, words: (p) => String(Math.round(p)) },
         tokens: { points: true },
       },
       panels: [

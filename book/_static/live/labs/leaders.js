@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const live = window.attnflow;
-  const I = [[1, 0], [0, 1]], MOST = 4, SWEEPS = 120;
+  const I = [[1, 0], [0, 1]], MOST = 4, SWEEPS = 120, ROUNDS = 12;
 
   live.labs.leaders = (root) => {
     const A = (v) => live.diagonal([v.first, v.second]);
@@ -16,13 +16,15 @@
     // the power iteration starts from the worst change so far, and goes on from frame to frame
     const iterate = (v, s) => {
       const again = s.guess && s.guess.length === v.n; // with some of everything, or another direction could never win
-      s.found = live.localConstant(A(v), I, s.x, s.found ? s.found.change : again ? live.plus(s.guess, live.gaussians(v.n, 2, 1), 0.05) : undefined, SWEEPS);
+      s.found = live.localConstant(A(v), I, s.x, s.found ? s.found.change : again ? live.plus(s.guess, live.gaussians(v.n, 2, 1), 0.05) : undefined, SWEEPS, 1e-9);
+      s.rounds++;
       s.guess = s.found.change;
       s.answer = live.jvp(A(v), I, s.x, s.found.change);
     };
     const start = (v, s) => {
       s.x = place(v);
       s.found = null;
+      s.rounds = 0;
       iterate(v, s);
       const key = [v.first, v.second, v.n].join();
       if (s.key === key) return;
@@ -78,7 +80,7 @@
         },
       ],
       start,
-      work: (v, s) => { if (s.found.iterations === SWEEPS) iterate(v, s); return s.found.iterations === SWEEPS; },
+      work: (v, s) => { const more = s.found.iterations === SWEEPS && s.rounds < ROUNDS; if (more) iterate(v, s); return more; },
       changed: (key, v, s) => { if (key !== "R" && key !== "first" && key !== "second") v.tokens = null; start(v, s); },
       say: (v, s) => `A small change of these tokens is stretched by up to ${live.shown(s.found.value, 4)}. No tokens in the ball do more than ${live.shown(live.tightUpperBound(A(v), I, v.R, v.n), 4)}; two leaders reach at least ${live.shown(live.twoLeadersBound(A(v), v.R, v.n), 4)}.`,
     });

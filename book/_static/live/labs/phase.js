@@ -37,7 +37,7 @@
     live.lab(root, "phase", {
       controls: {
         d: { label: "dimension d", choices: Object.keys(bytes), value: "128" },
-        beta: { label: "β, inverse temperature", min: 0, max: 9, step: 0.1, value: 4 },
+        beta: { label: "β, 1 / temperature", min: 0, max: 9, step: 0.1, value: 4 },
         t: { label: "time t", min: 0, max: 30, step: 0.25, value: 7 },
         seed: { label: "start of the live run", min: 0, max: 99, step: 1, value: 3 },
       },

@@ -25,7 +25,7 @@
     live.lab(root, "sphere", {
       auto: true, loop: true,
       controls: {
-        beta: { label: "β, inverse temperature", min: 0.1, max: 20, step: 0.1, value: 4 },
+        beta: { label: "β, 1 / temperature", min: 0.1, max: 20, step: 0.1, value: 4 },
         n: { label: "tokens n", min: 2, max: 64, step: 1, value: 32 },
         mask: { label: "mask", choices: ["encoder", "decoder"], value: "encoder" },
         norm: { label: "weights", choices: ["softmax (SA)", "unnormalised (USA)"], value: "softmax (SA)" },

@@ -22,7 +22,7 @@
   };
 
   // The covariance up to time `end`: {times, covs, blowUp}. Softmax may blow up before.
-  live.covarianceFlow = (kind, S0, layer, end, rtol = 1e-10, longest = Infinity) => {
+  live.covarianceFlow = (kind, S0, layer, end, rtol = 1e-10, longest = Infinity, most = 20000) => {
     const d = S0.length, square = (y) => Array.from({ length: d }, (_, i) => y.slice(i * d, i * d + d));
     const slope = (_, y) => {
       const S = square(y), BS = live.times(live.affineVelocity(kind, S, new Array(d).fill(0), layer).B, S);
@@ -30,7 +30,7 @@
     };
     const times = [0], covs = [S0], size = (y) => Math.sqrt(live.dot(y, y)), first = size(S0.flat());
     const found = live.integrate(slope, S0.flat(), 0, end, {
-      rtol, longest,
+      rtol, longest, most,
       step: (t, y) => { times.push(t); covs.push(square(y)); return size(y) > 1e9 * first; },
     });
     let blowUp = Infinity;
@@ -40,6 +40,14 @@
       if (left < 1e-5 * Math.max(found.t, 1e-12)) blowUp = found.t + left;
     }
     return { times, covs, blowUp };
+  };
+  // The long axis u of a covariance: how far it is from the cone <u, Au> = 0, and the exponent that the cone allows.
+  live.coneOf = (A, V, S) => {
+    const { values, vectors } = live.symmetricEigen(S), d = values.length, u = vectors[d - 1];
+    const sent = live.mapped(A, [u])[0], w = live.solve(V, u.map((c) => [c])).map((row) => row[0]);
+    let pull = 0;
+    for (let k = 0; k < d - 1; k++) pull += values[k] * live.dot(vectors[k], sent) ** 2;
+    return { axis: u, first: live.dot(u, sent) / Math.sqrt(live.dot(sent, sent)), exponent: pull / live.dot(sent, w) };
   };
   live.blowUpTime = (S0, layer, end) => live.covarianceFlow("softmax", S0, layer, end).blowUp;
 

@@ -33,14 +33,14 @@
   };
 
   // The norm of the derivative by power iteration: {value, change, iterations}; `change` is the worst change.
-  live.localConstant = (A, V, x, start, most = 3000) => {
+  live.localConstant = (A, V, x, start, most = 3000, tol = 1e-13) => {
     const P = live.softmaxRows(scoresOf(A, x)), size = (e) => Math.sqrt(e.reduce((sum, row) => sum + live.dot(row, row), 0));
     let e = start && start.length === x.length ? start : live.gaussians(x.length, x[0].length, 1), value = 0, k = 0, still = 0;
     e = live.scaled(e, 1 / size(e));
     for (; k < most && still < 3; k++) {
       const image = live.vjp(A, V, x, live.jvp(A, V, x, e, P), P), norm = size(image), next = Math.sqrt(norm);
       if (norm === 0) break;
-      still = Math.abs(next - value) <= 1e-13 * next ? still + 1 : 0;
+      still = Math.abs(next - value) <= tol * next ? still + 1 : 0;
       value = next;
       e = live.scaled(image, 1 / norm);
     }
