@@ -45,9 +45,7 @@ class Response(NamedTuple):
         """The standard deviation of a deviation for uniform tokens, times the root of d."""
         n = self.n
         return np.sqrt(
-            self.same**2
-            + 2 * (n - 2) * self.shared**2
-            + (n - 2) * (n - 3) / 2 * self.apart**2
+            self.same**2 + 2 * (n - 2) * self.shared**2 + (n - 2) * (n - 3) / 2 * self.apart**2
         )
 
     def deviations(self, E: ArrayLike) -> Array:
@@ -76,9 +74,7 @@ def response(beta: float, n: int, times: ArrayLike, normalised: bool = True) -> 
     n = validate.count(n, "n", 2)
     E = np.zeros((n, n))
     E[0, 1] = E[1, 0] = STEP
-    up, down = (
-        gram_flow(np.eye(n) + s * E, beta, times, normalised, rtol=1e-11) for s in (1, -1)
-    )
+    up, down = (gram_flow(np.eye(n) + s * E, beta, times, normalised, rtol=1e-11) for s in (1, -1))
     slope = (up.states - down.states) / (2 * STEP)
     none = np.zeros(len(slope))
     shared, apart = (slope[:, 0, 2] if n > 2 else none), (slope[:, 2, 3] if n > 3 else none)
