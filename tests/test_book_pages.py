@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from attnflow.book.chapters import find_project
+from attnflow.book.ledger_page import is_new
 from attnflow.book.pages.new_here import bodies, read_new
 from attnflow.book.pages.pictures import FOLDER, book_pictures, image
 from attnflow.book.pages.slim import stripped
@@ -80,6 +81,22 @@ def test_a_stripped_notebook_keeps_its_cells() -> None:
     before = [cell.source for cell in notebook.cells]
     assert [cell.source for cell in stripped(notebook).cells] == before
     assert not any(cell.get("outputs") for cell in notebook.cells)
+
+
+def test_new_results_are_listed_and_what_is_listed_is_new() -> None:
+    claims = PROJECT.claims()
+    new = {row["box"] for row in claims.values() if is_new(row)}
+    listed = read_new(PROJECT.book / "new.yml")
+    boxes, figures = {}, {}
+    for name, chapter in PROJECT.chapters().items():
+        text = "\n".join(c.source for c in chapter.read().cells if c.cell_type == "markdown")
+        boxes |= {box.label: (name, box.kind) for box in bodies(text)}
+        figures[name] = {picture.name for picture in DRAWN[name]}
+    for result in listed:
+        assert result.box in new, result.box
+        assert result.figure in figures[boxes[result.box][0]], result.figure
+    must = {label for label in new if boxes[label][1] in ("theorem", "conjecture")}
+    assert must <= {result.box for result in listed}
 
 
 @pytest.mark.parametrize(
