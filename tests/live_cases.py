@@ -32,7 +32,7 @@ from attnflow.geometry import dominant, rescaled_flow
 from attnflow.kernels import squared_distances
 from attnflow.line import LineGrid
 from attnflow.matrices import root, spectral
-from attnflow.schemes import bridge_step, euler_path, score_error
+from attnflow.schemes import euler_path, reflected, score_error
 from attnflow.softmax import softmax_rows
 from attnflow.transport import self_bridge, sinkhorn
 
@@ -191,7 +191,12 @@ def bridge(rng: np.random.Generator) -> Iterator[Pair]:
         )
         yield Pair(call.format("bridgePlan"), [x, eps, w], ours.plan(), CLOSE)
         yield Pair(call.format("barycentric"), [x, eps, w], ours.barycentric(), SOLVED)
-        yield Pair("attnflow.bridgeStep(a[0], a[1])", [x, 2.0], bridge_step(x, 2.0), SOLVED)
+        yield Pair(
+            "attnflow.bridgeStep(a[0], a[1])",
+            [x, 2.0],
+            reflected(self_bridge(x, 2.0, tol=1e-12)),
+            SOLVED,
+        )
 
 
 @compares("sinkhorn", "transportPlan", "assignment")
@@ -324,9 +329,11 @@ def bounds(rng: np.random.Generator) -> Iterator[Pair]:
     )
     yield Pair("attnflow.lipschitzGamma(a[0])", [A], lipschitz.gamma(A))
     yield Pair("attnflow.lowerBound(...a)", [A, R, n], lipschitz.lower_bound(A, R, n))
-    leader, pair = lipschitz.adversarial(A, R, n), lipschitz.two_leaders(A, I, R, n)
+    leader = lipschitz.adversarial(A, R, n)
     gram = "(x => attnflow.times(x, attnflow.transpose(x)))(attnflow.{}(...a))"
     yield Pair(gram.format("oneLeader"), [A, R, n], leader @ leader.T)
+    A = A[0, 0] * I
+    pair = lipschitz.two_leaders(A, I, R, n)
     yield Pair(gram.format("twoLeaders"), [A, R, n], pair @ pair.T)
     ours = lipschitz.two_leaders_bound(A, I, R, n)
     yield Pair("attnflow.twoLeadersBound(...a)", [A, R, n], ours)

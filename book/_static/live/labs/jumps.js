@@ -56,6 +56,7 @@
         },
       ],
       start,
+      changed: (key, v, s) => { if (key === "eps") s.error = s.c * v.eps ** s.order / Math.sqrt(Math.PI); else start(v, s); },
       say: (v, s) => `The ${["density itself", "first derivative", "second derivative", "third derivative"][v.m]} jumps. After ${v.n} layer${v.n > 1 ? "s" : ""} a jump of one leaves an error W₂ of ${live.shown(s.error)}/√ρ: order ${live.shown(s.order)} in ε${s.order < 2 ? ", below the second order of smooth densities." : ", so the second order of the smooth part is what one sees."}`,
     });
   };

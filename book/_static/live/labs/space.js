@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const live = window.attnflow;
-  const CHUNK = 0.1, LARGEST = 1e5, MOST = 160, END = 40, SEEN = 1e-5;
+  const CHUNK = 0.04, LARGEST = 1e5, MOST = 64, END = 40, SEEN = 1e-5;
 
   live.labs.space = (root) => {
     const start = (v, s) => {

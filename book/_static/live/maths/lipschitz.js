@@ -2,6 +2,7 @@
 (() => {
   "use strict";
   const live = window.attnflow;
+  const GRID = 49, ZOOMS = 3; // as in attnflow.lipschitz.leaders
 
   const scoresOf = (A, x) => { const q = live.mapped(A, x); return q.map((a) => x.map((b) => live.dot(a, b))); };
 
@@ -62,24 +63,29 @@
     return Array.from({ length: n }, (_, i) => u.map((v) => (i === 0 ? R : negative ? -R : R / 2) * v));
   };
 
-  // Two leaders au + bw and au - bw, all others at ru, for a diagonal A in the plane and V = I.
+  // Two leaders ay + bw and ay - bw, y = Ax / |Ax|, all others at rx, for A a multiple of the identity of the plane and V = I:
+  // the best angle of the leaders and the best r, on grids that zoom in.
   const best = (A, R, n) => {
-    const grid = 129, found = { bound: -1 }, angles = Array.from({ length: grid }, (_, p) => (Math.PI / 2) * p / (grid - 1));
-    const cosines = angles.map(Math.cos), sines = angles.map(Math.sin);
-    for (const along of [0, 1]) {
-      const lambda = A[along][along];
-      for (let p = 0; p < grid; p++) for (let q = 0; q < grid; q++) {
-        const r = R * (2 * q / (grid - 1) - 1), a = R * cosines[p], b = R * sines[p];
-        const held = 1 / (1 + (n - 2) / 2 * Math.exp(-r * lambda * (a - r)));
-        const bound = Math.sqrt((n - 2) / 2) * held * b * Math.abs(r) * Math.abs(lambda);
-        if (bound > found.bound) Object.assign(found, { bound, along, a, b, r });
+    const score = A[0][0], size = Math.abs(score);
+    let turn = [0, Math.PI / 2], along = [0, 1], top = { answer: -1, t: 0, r: 0 };
+    for (let zoom = 0; zoom < ZOOMS; zoom++) {
+      const cell = [(turn[1] - turn[0]) / (GRID - 1), (along[1] - along[0]) / (GRID - 1)];
+      top = { answer: -1, t: 0, r: 0 };
+      for (let p = 0; p < GRID; p++) {
+        const t = turn[0] + p * cell[0], cos = Math.cos(t), sin = Math.sin(t);
+        for (let q = 0; q < GRID; q++) {
+          const r = along[0] + q * cell[1], answer = sin * r / (1 + (n - 2) / 2 * Math.exp(-R * R * r * (cos * size - r * score)));
+          if (answer > top.answer) top = { answer, t, r };
+        }
       }
+      turn = [Math.max(top.t - cell[0], 0), Math.min(top.t + cell[0], Math.PI / 2)];
+      along = [Math.max(top.r - cell[1], 0), Math.min(top.r + cell[1], 1)];
     }
-    return found;
+    return { ...top, bound: Math.sqrt((n - 2) / 2) * top.answer * R * R * size, side: score < 0 ? -1 : 1 };
   };
   live.twoLeadersBound = (A, R, n) => best(A, R, n).bound;
   live.twoLeaders = (A, R, n) => {
-    const { along, a, b, r } = best(A, R, n), point = (u, w) => (along === 0 ? [u, w] : [w, u]);
-    return Array.from({ length: n }, (_, i) => (i === 0 ? point(a, b) : i === 1 ? point(a, -b) : point(r, 0)));
+    const { t, r, side } = best(A, R, n), a = side * R * Math.cos(t), b = R * Math.sin(t);
+    return Array.from({ length: n }, (_, i) => (i === 0 ? [a, b] : i === 1 ? [a, -b] : [R * r, 0]));
   };
 })();

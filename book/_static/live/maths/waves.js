@@ -18,7 +18,12 @@
   live.jumpConstant = (m, n) => Math.sqrt(left(n).reduce((sum, [k, gap]) => sum + k ** (-2 * m - 3) * gap * gap * STEP, 0));
   // The error of the distribution function at x sqrt(eps), in units of J eps^{(m+1)/2}.
   live.jumpProfile = (m, n, xs) => {
-    const waves = left(n), phase = (m + 2) * Math.PI / 2;
-    return xs.map((x) => waves.reduce((sum, [k, gap]) => sum + k ** (-m - 1) * gap * Math.cos(k * x - phase) * STEP, 0) / Math.PI);
+    const waves = left(n), phase = (m + 2) * Math.PI / 2, ks = Float64Array.from(waves, (wave) => wave[0]);
+    const parts = Float64Array.from(waves, ([k, gap]) => k ** (-m - 1) * gap * STEP / Math.PI);
+    return xs.map((x) => {
+      let sum = 0;
+      for (let i = 0; i < COUNT; i++) sum += parts[i] * Math.cos(ks[i] * x - phase);
+      return sum;
+    });
   };
 })();
