@@ -45,13 +45,11 @@ class Response(NamedTuple):
         """The standard deviation of a deviation for uniform tokens, times the root of d."""
         n = self.n
         return np.sqrt(
-            self.same**2
-            + 2 * (n - 2) * self.shared**2
-            + (n - 2) * (n - 3) / 2 * self.apart**2
+            self.same**2 + 2 * (n - 2) * self.shared**2 + (n - 2) * (n - 3) / 2 * self.apart**2
         )
 
     def deviations(self, E: ArrayLike) -> Array:
-        """What E adds to the inner products, shape (m, n, n); its diagonal is not meant."""
+        """What E adds to the inner products, shape (m, n, n); diagonals stay as they are."""
         e = validate.array(E, "E", 2)
         if e.shape != (self.n, self.n):
             raise ValueError(f"E must have shape {(self.n, self.n)}, got {e.shape}")
@@ -60,7 +58,7 @@ class Response(NamedTuple):
         shared = rows[:, None] + rows - 2 * e
         apart = e.sum() / 2 - shared - e
         a, b, c = (v[:, None, None] for v in (self.same, self.shared, self.apart))
-        return a * e + b * shared + c * apart
+        return (a * e + b * shared + c * apart) * (1 - np.eye(self.n))
 
 
 def response(beta: float, n: int, times: ArrayLike, normalised: bool = True) -> Response:
@@ -76,9 +74,7 @@ def response(beta: float, n: int, times: ArrayLike, normalised: bool = True) -> 
     n = validate.count(n, "n", 2)
     E = np.zeros((n, n))
     E[0, 1] = E[1, 0] = STEP
-    up, down = (
-        gram_flow(np.eye(n) + s * E, beta, times, normalised, rtol=1e-11) for s in (1, -1)
-    )
+    up, down = (gram_flow(np.eye(n) + s * E, beta, times, normalised, rtol=1e-11) for s in (1, -1))
     slope = (up.states - down.states) / (2 * STEP)
     none = np.zeros(len(slope))
     shared, apart = (slope[:, 0, 2] if n > 2 else none), (slope[:, 2, 3] if n > 3 else none)
