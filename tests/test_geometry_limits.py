@@ -574,5 +574,5 @@ def test_more_positions_than_half_the_tokens_need_a_clear_gap():
     found = limit(layer, rested)
     assert (found.kind, len(found.points)) == ("polytope", 5)
     apart = np.array([[np.cos(a), np.sin(a)] for a in 2 * np.pi * np.arange(7) / 7])
-    pair = np.append(apart, [*apart[:1], [0.0009, 0.0]], axis=0)
+    pair = np.append(apart, apart[:1] + np.array([[9e-4, 0.0]]), axis=0)
     assert limit(layer, pair).kind == "undecided"

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import t
 from tolerances import EXPONENTIAL, ROUNDING
 
-from attnflow.rates import fit_rate
+from attnflow.rates import fit_decay, fit_rate
 
 H = np.geomspace(1e-3, 1e-1, 12)
 
@@ -88,3 +88,41 @@ def test_what_is_no_set_of_positive_points_is_refused(
 def test_a_level_that_is_no_probability_is_refused(level: float) -> None:
     with pytest.raises(ValueError, match="level"):
         fit_rate([0.1, 0.2, 0.4], [1.0, 2.0, 3.0], level=level)
+
+
+@pytest.mark.parametrize("faster", [(), (1 / 6,), (1 / 6, 1 / 4)])
+def test_a_decay_is_told_from_its_transients(faster: tuple[float, ...]) -> None:
+    times = np.linspace(3.0, 40.0, 60)
+    transient = sum((0.02 * np.exp(-k * times) for k in faster), start=np.zeros(60))
+    fit = fit_decay(times, 5.0 * np.exp(-0.5 * times + transient), faster=faster)
+    assert fit.slope == pytest.approx(0.5, abs=1e-8)
+    assert fit.constant == pytest.approx(5.0, rel=1e-6)
+    assert fit.interval[0] <= fit.slope <= fit.interval[1]
+    if faster:
+        assert abs(fit_decay(times, 5.0 * np.exp(-0.5 * times + transient)).slope - 0.5) > 1e-6
+
+
+def test_the_interval_of_a_decay_covers_it() -> None:
+    rng, times = np.random.default_rng(3), np.linspace(0.0, 10.0, 40)
+    hits = 0
+    for _ in range(300):
+        low, high = fit_decay(times, np.exp(-0.7 * times + 0.1 * rng.normal(size=40))).interval
+        hits += low <= 0.7 <= high
+    assert abs(hits / 300 - 0.95) < 4 * math.sqrt(0.95 * 0.05 / 300)
+
+
+@pytest.mark.parametrize(
+    ("times", "values", "faster", "level", "words"),
+    [
+        ([0.0, 1.0], [1.0, 0.5], (), 0.95, "at least 3 points"),
+        ([0.0, 1.0, 2.0], [1.0, 0.5, 0.2], (0.5,), 0.95, "at least 4 points"),
+        ([0.0, 1.0, 2.0], [1.0, 0.5, 0.0], (), 0.95, "must be > 0"),
+        ([0.0, 1.0, 2.0, 3.0], [1.0, 0.5, 0.2, 0.1], (-1.0,), 0.95, "must be > 0"),
+        ([0.0, 1.0, 2.0], [1.0, 0.5, 0.2], (), 1.0, "level"),
+    ],
+)
+def test_decays_that_cannot_be_fitted(
+    times: list[float], values: list[float], faster: tuple[float, ...], level: float, words: str
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        fit_decay(times, values, faster=faster, level=level)

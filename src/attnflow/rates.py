@@ -78,7 +78,7 @@ def fit_decay(
             f"times and values must be at least {3 + len(f)} points each, got {len(t_)} and {len(v)}"
         )
     if v.min() <= 0 or (f <= 0).any():
-        raise ValueError(f"values and faster must be > 0, got {min(v.min(), *f)}")
+        raise ValueError(f"values and faster must be > 0, got {min([v.min(), *f])}")
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level}")
     elapsed = t_ - t_[0]

@@ -26,8 +26,8 @@ def averaging_layers(attention: Attention, z0: ArrayLike, depth: int) -> Flow:
     >>> from attnflow.attention import SinkhornAttention
     >>> I = np.eye(1)
     >>> near = [[-0.1], [0.1]]
-    >>> averaging_layers(SinkhornAttention(I, I, I), near, 2).states[-1].round(9).ravel()
-    array([-0.,  0.])
+    >>> bool(averaging_layers(SinkhornAttention(I, I, I), near, 4).diameter[-1] < 1e-9)
+    True
     >>> averaging_layers(SinkhornAttention(I, I, -I), near, 1).states[-1].round(3).ravel()
     array([-0.199,  0.199])
     """

@@ -49,7 +49,7 @@ class Response(NamedTuple):
         )
 
     def deviations(self, E: ArrayLike) -> Array:
-        """What E adds to the inner products, shape (m, n, n); its diagonal is not meant."""
+        """What E adds to the inner products, shape (m, n, n); diagonals stay as they are."""
         e = validate.array(E, "E", 2)
         if e.shape != (self.n, self.n):
             raise ValueError(f"E must have shape {(self.n, self.n)}, got {e.shape}")
@@ -58,7 +58,7 @@ class Response(NamedTuple):
         shared = rows[:, None] + rows - 2 * e
         apart = e.sum() / 2 - shared - e
         a, b, c = (v[:, None, None] for v in (self.same, self.shared, self.apart))
-        return a * e + b * shared + c * apart
+        return (a * e + b * shared + c * apart) * (1 - np.eye(self.n))
 
 
 def response(beta: float, n: int, times: ArrayLike, normalised: bool = True) -> Response:
