@@ -38,8 +38,8 @@ class Cone(NamedTuple):
     """
 
     axis: Array  #: u, the top eigenvector, (d,)
-    first: float  #: <u, Au> / |Au|
-    second: float  #: <u, Aw> / (|A^T u| |w|) with w = V^{-1} u
+    first: float  #: ``<u, Au> / |Au|``
+    second: float  #: ``<u, Aw> / (|A^T u| |w|)`` with ``w = V^{-1} u``
     exponent: float  #: of the standard deviation along u; inf where <Au, w> is 0
 
 

@@ -29,6 +29,7 @@
 """
 
 from attnflow.trained.architecture import Architecture as Architecture
+from attnflow.trained.architecture import Norm as Norm
 from attnflow.trained.loading import NAMES as NAMES
 from attnflow.trained.loading import load as load
 from attnflow.trained.model import Model as Model

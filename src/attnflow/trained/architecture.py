@@ -45,7 +45,11 @@ class Architecture(NamedTuple):
 
 
 class Norm(NamedTuple):
-    """A normalisation of tokens."""
+    """A normalisation of tokens.
+
+    >>> Norm(np.ones(2), None).bias is None
+    True
+    """
 
     weight: Floats
     bias: Floats | None  #: None: no centring and no shift, as Llama has it

@@ -62,7 +62,7 @@ def softmax_bound(layer: SoftmaxLayer, x: ArrayLike, *, softmax: float | None = 
     .. math:: \sum_h |P||WV| + \max_i\sigma(P_i)\,\big(|Q||k| + |K||q|\big)\,|vW^\top|,
 
     with :math:`\sigma(p)` the norm of :math:`\mathrm{diag}(p) - pp^\top`, on which :cite:t:`yudin2025` build a
-    local bound; `softmax` stands in for all :math:`\sigma(P_i)` if given, such as the 1/2 that
+    local bound; k and v are keys and values less their means, which softmax does not see. `softmax` stands in for all :math:`\sigma(P_i)` if given, such as the 1/2 that
     :cite:t:`nair2025` prove for every p.
 
     >>> from attnflow.attention import SoftmaxAttention
