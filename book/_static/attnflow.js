@@ -1,16 +1,3 @@
-// Plotly figures follow the page's theme: their text takes the colour of the page's text.
-(function () {
-  function paint() {
-    if (!window.Plotly) return;
-    var ink = getComputedStyle(document.documentElement).getPropertyValue("--pst-color-text-base").trim();
-    document.querySelectorAll(".js-plotly-plot").forEach(function (plot) {
-      window.Plotly.relayout(plot, { "font.color": ink });
-    });
-  }
-  window.addEventListener("load", paint);
-  new MutationObserver(paint).observe(document.documentElement, { attributeFilter: ["data-theme"] });
-})();
-
 // A link to a row opens the folds that it is in.
 (function () {
   function unfold() {
@@ -76,6 +63,6 @@
 // On a phone a tap enlarges a drawing.
 document.addEventListener("click", function (event) {
   var drawing = event.target.closest("figure.af-figure svg, figure.af-figure img");
-  if (!drawing || window.innerWidth > 600 || drawing.closest(".js-plotly-plot")) return;
+  if (!drawing || window.innerWidth > 600 || drawing.closest(".af-lab")) return;
   drawing.closest("figure.af-figure").classList.toggle("af-large");
 });

@@ -4,7 +4,7 @@
   the outputs of the notebooks that are being rendered.
 * ``{errata}``: the misprints of the source documents, each with the check that decides it.
 * ``{measured}``, ``{chart}``: a table and a log-log chart from the results of the benchmarks.
-* MathJax and plotly.js come from installed packages, so no page asks for anything outside.
+* MathJax comes from an installed package, so no page asks for anything outside.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from attnflow.book.ledger_page import Ledger, Score
 from attnflow.book.tables import Table
 from attnflow.claims import Check
 
-_MATHJAX, _PLOTLY = "tex-svg-full.js", "plotly.min.js"
+_MATHJAX = "tex-svg-full.js"
 
 
 class Errata(Table):
@@ -98,11 +98,8 @@ def _evidence(anchor: str, found: dict[str, tuple[Check, str]]) -> str:
 
 
 def _offline(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Thebe's script raises an error and plotly is heavy: each page gets only what it uses."""
-    scripts = [script for script in context["script_files"] if not _is_thebe(script)]
-    if "Plotly.newPlot" in context.get("body", ""):
-        scripts.insert(0, f"_static/{_PLOTLY}")
-    context["script_files"] = scripts
+    """Thebe's script raises an error, and nothing needs it."""
+    context["script_files"] = [s for s in context["script_files"] if not _is_thebe(s)]
 
 
 def _is_thebe(script: Any) -> bool:
@@ -110,22 +107,16 @@ def _is_thebe(script: Any) -> bool:
     return "thebe" in str(name) or "THEBE" in str(attributes.get("body", ""))
 
 
-def _copy_scripts(app: Sphinx) -> None:
-    """Put MathJax and plotly.js where Sphinx looks for static files."""
-    folder = Path(app.outdir) / "_static"
-    folder.mkdir(parents=True, exist_ok=True)
-    wanted = [("sphinx-mathjax-offline", _MATHJAX)]
-    pages = Path(app.srcdir, "book").glob("*.ipynb")
-    if any(b"Plotly.newPlot" in path.read_bytes() for path in pages):  # outputs stored long ago
-        wanted.append(("plotly", _PLOTLY))
-    for package, name in wanted:
-        target = folder / name
-        if target.is_file():
-            continue
-        found = [f for f in files(package) or [] if f.name == name]
-        if not found:
-            raise FileNotFoundError(f"the package {package} holds no {name}")
-        shutil.copyfile(str(found[0].locate()), target)
+def _copy_mathjax(app: Sphinx) -> None:
+    """Put MathJax where Sphinx looks for static files."""
+    target = Path(app.outdir) / "_static" / _MATHJAX
+    if target.is_file():
+        return
+    found = [f for f in files("sphinx-mathjax-offline") or [] if f.name == _MATHJAX]
+    if not found:
+        raise FileNotFoundError(f"the package sphinx-mathjax-offline holds no {_MATHJAX}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(str(found[0].locate()), target)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -134,6 +125,6 @@ def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("errata", Errata)
     app.add_directive("measured", Measured)
     app.add_directive("chart", Chart)
-    app.connect("builder-inited", _copy_scripts)
+    app.connect("builder-inited", _copy_mathjax)
     app.connect("html-page-context", _offline, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
