@@ -23,8 +23,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from attnflow.book.chapters import find_project
 
-_WIDTH, _HEIGHT = 640, 380
-_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 190, 36, 52
+_WIDTH, _HEIGHT = 680, 380
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 230, 36, 52
 #: Legible on white and on black.
 _COLOURS = ("#2a7fb8", "#d9822b", "#3a9d5d", "#c0504d", "#8a63b5", "#7f7f7f")
 _DASHES = ("", "7 4", "2 3", "9 3 2 3")

@@ -33,7 +33,12 @@
     }
     function paint() {
       const [a, b] = range();
-      row().forEach((value, i) => { words[i].style.background = colour(b > a ? (value - a) / (b - a) : 0); words[i].title = live.shown(value); });
+      row().forEach((value, i) => {
+        const share = b > a ? (value - a) / (b - a) : 0;
+        words[i].style.background = colour(share);
+        words[i].style.color = share > 0.55 ? "#111" : ""; // the ramp ends bright, in either theme
+        words[i].title = live.shown(value);
+      });
       low.textContent = live.shown(a);
       high.textContent = live.shown(b);
       tell();
