@@ -175,5 +175,5 @@ def the_values_have_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
 
 
 @sabotage("gaussian_flows.mixture-halves")
-def every_token_sees_only_itself(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(attention.Attention, "_send", lambda self, P, x: x @ self.V.T)
+def the_cloud_shrinks(patch: pytest.MonkeyPatch) -> None:
+    the_values_have_the_wrong_sign(patch)

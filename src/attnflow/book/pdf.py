@@ -26,9 +26,9 @@ _HEAD = re.compile(
     r"<script[^>]*tex-svg-full\.js[^>]*></script>",
     flags=re.DOTALL,
 )
-_ID = re.compile(r'\b(id|for|name)="([^"]+)"')
-_INSIDE = re.compile(r'(href|xlink:href)="#([^"]*)"')
-_BETWEEN = re.compile(r'href="(?:\.\./)*(?:book/)?([a-z_/]+)\.html(?:#([^"]*))?"')
+_ID = re.compile(r"""\b(id|for|name)=["']([^"']+)["']""")
+_INSIDE = re.compile(r"""(href|xlink:href)=["']#([^"']*)["']""")
+_BETWEEN = re.compile(r"""href=["'](?:\.\./)*(?:book/)?([a-z_/]+)\.html(?:#([^"']*))?["']""")
 _PAINT = re.compile(r"url\(#([^)]+)\)")
 PRINT = """
 @page { size: A4; margin: 18mm 16mm 20mm; }

@@ -113,6 +113,7 @@ def one_leader(A: ArrayLike, R: float, n: int) -> Array:
     n, R = validate.count(n, "n", 2, validate.MOST_STORED), radius(R)
     x = exponent(A).x
     leader = square(A) @ x
+    leader = leader / (np.abs(leader).max() or 1.0)  # no entry is too large to be squared
     size = np.linalg.norm(leader)
     leader = leader / size if size else np.eye(len(x))[0]
     return R * np.vstack([leader, np.tile(x, (n - 1, 1))])

@@ -92,7 +92,7 @@ def local_constant(
     >>> round(local_constant(away, x, 1e-9, held=[0]).value, 6)
     1.159428
     """
-    tol, seed = validate.positive(tol, "tol"), validate.count(seed, "seed", 0)
+    tol, seed = min(validate.positive(tol, "tol"), 1.0), validate.count(seed, "seed", 0)
     max_iter, failure = validate.count(max_iter, "max_iter"), _probability(failure)
     J = Linearised(layer, x, dtype=dtype)
     if tol < ROUNDING * np.finfo(J.dtype).eps:

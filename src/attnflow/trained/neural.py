@@ -32,7 +32,7 @@ def normalise(x: Floats, norm: Norm, eps: float) -> Floats:
 def root_mean_square(x: Floats) -> float:
     """The root of the mean square length of tokens, (n, d) to a number.
 
-    >>> root_mean_square(np.array([[3.0, 4.0], [0.0, 1.0]])) ** 2
+    >>> round(root_mean_square(np.array([[3.0, 4.0], [0.0, 1.0]])) ** 2, 9)
     13.0
     """
     return float(np.sqrt(np.einsum("ij,ij->", x, x, dtype=np.float64) / len(x)))

@@ -89,7 +89,7 @@ def self_bridges(
 
 
 def _masses(weights: ArrayLike | None, p: int, n: int) -> Array:
-    if weights is None or np.ndim(weights) < 2:
+    if weights is None or validate.real(weights, "weights").ndim < 2:
         return np.tile(validate.weights(weights, n), (p, 1))
     given = validate.array(weights, "weights", 2)
     if given.shape != (p, n):
@@ -98,7 +98,7 @@ def _masses(weights: ArrayLike | None, p: int, n: int) -> Array:
 
 
 def _temperatures(eps: ArrayLike, p: int) -> Array:
-    if np.ndim(eps) == 0:
+    if validate.real(eps, "eps").ndim == 0:
         return np.full(p, validate.positive(eps, "eps"))
     given = validate.array(eps, "eps", 1)
     if given.shape != (p,):
