@@ -5,7 +5,7 @@
 
 Runs are kept under their keys like those of a sweep, so an interrupted command goes on where it
 stopped. The result file is written after every chapter; a chapter whose code changed since is
-measured again when it is named. The page on seeds reads the file.
+measured again when it is named.
 """
 
 from __future__ import annotations
