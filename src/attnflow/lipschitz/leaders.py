@@ -98,7 +98,8 @@ def _directions(A: Array, V: Array) -> list[Array]:
 def _placed(A: Array, V: Array, R: float, n: int, x: Array) -> Places:
     """The best place on the rays of one direction of the followers."""
     y = A @ x
-    size, score = float(np.linalg.norm(y)), float(x @ y)
+    largest = float(np.abs(y).max()) or 1.0  # no entry is too large to be squared
+    size, score = largest * float(np.linalg.norm(y / largest)), float(x @ y)
     y = y / size if size > np.finfo(float).tiny else np.eye(len(x))[0]
     across = np.linalg.svd(y[None])[2][
         1:
