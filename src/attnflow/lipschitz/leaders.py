@@ -98,8 +98,7 @@ def _directions(A: Array, V: Array) -> list[Array]:
 def _placed(A: Array, V: Array, R: float, n: int, x: Array) -> Places:
     """The best place on the rays of one direction of the followers."""
     y = A @ x
-    largest = float(np.abs(y).max()) or 1.0  # no entry is too large to be squared
-    size, score = largest * float(np.linalg.norm(y / largest)), float(x @ y)
+    size, score = _length(y), float(x @ y)
     y = y / size if size > np.finfo(float).tiny else np.eye(len(x))[0]
     across = np.linalg.svd(y[None])[2][
         1:
@@ -119,7 +118,13 @@ def _placed(A: Array, V: Array, R: float, n: int, x: Array) -> Places:
         cells = (leads[1, 0] - leads[0, 0], rhos[1] - rhos[0])
         ahead = max(leads[i, 0] - cells[0], ahead[0]), min(leads[i, 0] + cells[0], ahead[1])
         along = max(rhos[j] - cells[1], along[0]), min(rhos[j] + cells[1], along[1])
-    best = np.sqrt((n - 2) / 2) * float(answer[i, j]) * R**2 * size * float(np.linalg.norm(V @ w))
+    best = np.sqrt((n - 2) / 2) * float(answer[i, j]) * R**2 * size * _length(V @ w)
     t, r = float(np.nan_to_num(cos[i, j])), float(rhos[j])
     a, b = R * t * y, R * np.sqrt(1 - t**2) * w
     return Places(a + b, a - b, R * r * x, float(best))
+
+
+def _length(y: Array) -> float:
+    """The norm of a vector, none of whose entries is too large to be squared."""
+    largest = float(np.abs(y).max()) or 1.0
+    return largest * float(np.linalg.norm(y / largest))
