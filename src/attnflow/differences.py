@@ -54,11 +54,11 @@ def on_grid(values: ArrayLike, h: float) -> Array:
         raise ValueError(f"values must be at least three, got {len(f)}")
     n, pad = len(f), len(STENCIL)
     beyond = np.arange(-pad, 0, dtype=np.float64)
-    left, right = _parabola(f[:3], beyond), _parabola(f[:-4:-1], beyond)
-    g = np.concatenate([left, f, right[::-1]])  # (n + 8,)
-    return _quotient(
-        (g[pad + k : pad + k + n] - g[pad - k : pad - k + n] for k in range(1, pad + 1)), h
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # refused below
+        left, right = _parabola(f[:3], beyond), _parabola(f[:-4:-1], beyond)
+        g = np.concatenate([left, f, right[::-1]])  # (n + 8,)
+        gaps = [g[pad + k : pad + k + n] - g[pad - k : pad - k + n] for k in range(1, pad + 1)]
+        return validate.finite(_quotient(gaps, h), "derivatives")
 
 
 def _quotient(differences: Iterable[Array], h: float) -> Array:
