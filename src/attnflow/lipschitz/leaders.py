@@ -38,6 +38,16 @@ class Places(NamedTuple):
     )
 
 
+class Ray(NamedTuple):
+    """A direction of the followers, and where on it they and the leaders stand best."""
+
+    x: Array  #: (d,), of the followers
+    y: Array  #: (d,), of Ax
+    cos: float  #: between the leaders and y
+    rho: float  #: how far out the followers are, over R
+    answer: float  #: of the followers, if V keeps lengths
+
+
 def two_leaders(A: ArrayLike, V: ArrayLike, R: float, n: int) -> Array:
     r"""Two tokens between which all others are undecided: the constant grows like :math:`R^2\sqrt n`.
 
@@ -81,7 +91,14 @@ def places(A: ArrayLike, V: ArrayLike, R: float, n: int) -> Places:
     n = several(n, 3)
     if len(A) < 2:
         raise ValueError("two leaders need a direction orthogonal to Ax, got dimension 1")
-    return max((_placed(A, V, R, n, x) for x in _directions(A, V)), key=lambda row: row.bound)
+    rays = sorted((_ray(A, R, n, x) for x in _directions(A, V)), key=lambda ray: -ray.answer)
+    most, found = float(np.linalg.norm(V, 2)), None
+    for ray in rays:  # what V makes of w is at most its norm, so most rays need not be looked at
+        if found is None or ray.answer * most > found.bound:
+            placed = _placed(V, R, ray)
+            found = placed if found is None or placed.bound > found.bound else found
+    assert found is not None
+    return found
 
 
 def _directions(A: Array, V: Array) -> list[Array]:
@@ -95,15 +112,11 @@ def _directions(A: Array, V: Array) -> list[Array]:
     return [*turns, aside, *ends, *([sharp / size] if size else [])]
 
 
-def _placed(A: Array, V: Array, R: float, n: int, x: Array) -> Places:
-    """The best place on the rays of one direction of the followers."""
+def _ray(A: Array, R: float, n: int, x: Array) -> Ray:
+    """The best place on the rays of one direction of the followers, whatever V is."""
     y = A @ x
     size, score = _length(y), float(x @ y)
     y = y / size if size > np.finfo(float).tiny else np.eye(len(x))[0]
-    across = np.linalg.svd(y[None])[2][
-        1:
-    ].T  # (d, d - 1), an orthonormal basis of what is orthogonal to Ax
-    w = across @ np.linalg.svd(V @ across)[2][0]
     crowd = np.log((n - 2) / 2)
     most = min(R**2 * (size + max(-score, 0.0)), crowd + DECIDED)
     ahead, along = (max(-(R**2) * max(score, 0.0), most - 2 * DECIDED), most), (0.0, 1.0)
@@ -118,10 +131,16 @@ def _placed(A: Array, V: Array, R: float, n: int, x: Array) -> Places:
         cells = (leads[1, 0] - leads[0, 0], rhos[1] - rhos[0])
         ahead = max(leads[i, 0] - cells[0], ahead[0]), min(leads[i, 0] + cells[0], ahead[1])
         along = max(rhos[j] - cells[1], along[0]), min(rhos[j] + cells[1], along[1])
-    best = np.sqrt((n - 2) / 2) * float(answer[i, j]) * R**2 * size * _length(V @ w)
-    t, r = float(np.nan_to_num(cos[i, j])), float(rhos[j])
-    a, b = R * t * y, R * np.sqrt(1 - t**2) * w
-    return Places(a + b, a - b, R * r * x, float(best))
+    best = np.sqrt((n - 2) / 2) * float(answer[i, j]) * R**2 * size
+    return Ray(x, y, float(np.nan_to_num(cos[i, j])), float(rhos[j]), float(best))
+
+
+def _placed(V: Array, R: float, ray: Ray) -> Places:
+    """Leaders of a ray, apart in the direction orthogonal to Ax that V stretches most."""
+    across = np.linalg.svd(ray.y[None])[2][1:].T  # (d, d - 1), an orthonormal basis
+    w = across @ np.linalg.svd(V @ across)[2][0]
+    a, b = R * ray.cos * ray.y, R * np.sqrt(1 - ray.cos**2) * w
+    return Places(a + b, a - b, R * ray.rho * ray.x, ray.answer * _length(V @ w))
 
 
 def _length(y: Array) -> float:
