@@ -17,10 +17,21 @@ with :math:`A_{ij} = e^{\beta\langle x_i,x_j\rangle}/\sum_k e^{\beta\langle x_i,
 ``stacks``             many starts at once, and when each of them is one cluster
 ``phase``              the phase diagram over time and temperature
 ``stored``             the full-scale diagrams that come with the package
+``circle``             clusters on the circle, followed through all their merges
+``coalescence``        the coalescing model: when clusters merge, and where
+``parking``            who leads in a decoder, and Renyi's parking
 ``compiled``           the loop behind ``phase``, which needs numba and is loaded at its first use
 =====================  ==========================================================================
 """
 
+from attnflow.sphere.circle import Merges as Merges
+from attnflow.sphere.circle import merges as merges
+from attnflow.sphere.coalescence import Staircase as Staircase
+from attnflow.sphere.coalescence import coalesce as coalesce
+from attnflow.sphere.coalescence import pair_log_limit as pair_log_limit
+from attnflow.sphere.coalescence import pair_log_time as pair_log_time
+from attnflow.sphere.coalescence import pair_place as pair_place
+from attnflow.sphere.coalescence import place_shift as place_shift
 from attnflow.sphere.energies import dirac_energy as dirac_energy
 from attnflow.sphere.energies import energy as energy
 from attnflow.sphere.energies import energy_rate as energy_rate
@@ -32,6 +43,10 @@ from attnflow.sphere.linear import response as response
 from attnflow.sphere.orthogonal import gamma as gamma
 from attnflow.sphere.orthogonal import hitting_time as hitting_time
 from attnflow.sphere.orthogonal import merge_time as merge_time
+from attnflow.sphere.parking import Captures as Captures
+from attnflow.sphere.parking import captures as captures
+from attnflow.sphere.parking import park as park
+from attnflow.sphere.parking import parking_density as parking_density
 from attnflow.sphere.phase import PhaseDiagram as PhaseDiagram
 from attnflow.sphere.phase import cores as cores
 from attnflow.sphere.phase import grams as grams
