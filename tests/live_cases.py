@@ -393,6 +393,21 @@ def third_cases(rng: np.random.Generator) -> Iterator[Pair]:
     )
 
 
+@compares("coalesce", "captures")
+def merges_on_the_circle(rng: np.random.Generator) -> Iterator[Pair]:
+    angles = rng.uniform(0, 2 * np.pi, size=11)
+    for squared in (True, False):
+        ours = sphere.coalesce(angles, normalised=squared)
+        for key, values in (
+            ("level", ours.levels), ("kept", ours.kept), ("lost", ours.lost), ("place", ours.places),
+        ):  # fmt: skip
+            yield Pair(f"attnflow.coalesce(...a).map(e => e.{key})", [angles, squared], values)
+    points = rng.random(size=60)
+    rule = sphere.captures(points, 1.0)
+    yield Pair("attnflow.captures(...a).radii.slice(1)", [points, 1.0], rule.radii[1:])
+    yield Pair("attnflow.captures(...a).by", [points, 1.0], rule.by)
+
+
 @compares("bridgeAmplification", "eulerAmplification", "jumpConstant", "jumpProfile")
 def waves(rng: np.random.Generator) -> Iterator[Pair]:
     s = rng.uniform(0, 12, size=20)

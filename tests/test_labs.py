@@ -213,7 +213,7 @@ def test_a_link_restores_what_was_chosen(shelf: Shelf, name: str) -> None:
 
 
 #: Positions in a link have three digits, so what is drawn from them may differ by a pixel.
-MOVED = {"tokens", "hull", "leaders", "ellipse", "plan", "score", "crowd", "sphere"}
+MOVED = {"tokens", "hull", "leaders", "ellipse", "plan", "score", "crowd", "sphere", "stairs"}
 
 
 @browser
@@ -434,6 +434,17 @@ def test_the_layer_that_grows_for_ever(shelf: Shelf) -> None:
     )  # it grew a thousandfold
     assert gaussian.fate(SoftmaxAttention(Q, K, V), np.eye(3)).outcome == "growth"
     assert "No blow-up" in shelf.page.locator("#lab-space .af-lab-says").inner_text()
+
+
+@browser
+def test_the_merges_of_the_circle(shelf: Shelf) -> None:
+    lab = shelf.lab("stairs")
+    angles, levels = shelf.state("stairs", "[s.angles, s.events.map(e => e.level)]")
+    assert levels == pytest.approx(sphere.coalesce(angles).levels, abs=1e-12)
+    lab.locator("[name=rule]").select_option("decoder")
+    falls = shelf.state("stairs", "s.events.map(e => e.level)")
+    ours = np.sort(1 - np.cos(sphere.captures(angles).radii[1:]))
+    assert falls == pytest.approx(ours, abs=1e-12)
 
 
 @browser

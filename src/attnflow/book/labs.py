@@ -27,7 +27,7 @@ MATHS = tuple(
     f"live/maths/{name}.js"
     for name in (
         "numbers", "matrices", "integrate", "bridge", "balance", "attention", "sphere", "rescaled",
-        "lipschitz", "gaussian", "mixture", "langevin", "waves",
+        "lipschitz", "gaussian", "mixture", "langevin", "waves", "coalescence",
     )
 )  # fmt: skip
 #: What laboratories have in common, and what figures that move and coloured texts need beyond it.
