@@ -37,7 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "gaussian_flows": {"draws": 64, "largest": 3, "order": 16},
     "mean_field": {"n": 6, "draws": 2, "largest": 1024},
     "lipschitz": {"draws": 4, "largest": 512, "starts": 4, "n": 8},
-    "metastability": {"n": 4, "beta": 100.0, "crowd": 40},
+    "metastability": {"n": 4, "beta": 100.0, "crowd": 40, "draws": 16},
     "clustering": {"n": 24, "crowd": 12, "draws": 64, "horizon": 250.0},
     "limit_geometry": {"n": 12, "draws": 8},
     "uniform_convergence": {"T": 0.4, "plane": 20_000},
