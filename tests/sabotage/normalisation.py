@@ -80,6 +80,12 @@ def the_start_is_taken_to_be_orthogonal(patch: pytest.MonkeyPatch) -> None:
 
 
 @sabotage("normalisation.last")
+def tokens_lose_a_hundredth_of_their_time(patch: pytest.MonkeyPatch) -> None:
+    honest = tokens._velocity
+    patch.setattr(tokens, "_velocity", lambda *args: 0.99 * honest(*args))
+
+
+@sabotage("normalisation.constant")
 def the_constant_forgets_the_number_of_tokens(patch: pytest.MonkeyPatch) -> None:
     honest = clocks.last_phase
     patch.setattr(

@@ -22,7 +22,7 @@ from scipy.interpolate import PchipInterpolator
 from attnflow import validate
 from attnflow.flows import integrate
 from attnflow.norms.orbit import MOST_TOKENS, read, sphere_time
-from attnflow.norms.tokens import ON_SPHERE, UNIT_MEAN, valid_norm
+from attnflow.norms.tokens import ON_SPHERE, UNIT_MEAN, valid_norm, valid_radius
 from attnflow.validate import Array
 
 #: Panels of the quadrature, and its nodes in each.
@@ -80,7 +80,7 @@ def log_meeting_time(
     True
     """
     logs = _table(norm, beta, n, delta, start, _PANELS)[1]
-    return float(logs[-1] + (0.0 if norm in ON_SPHERE else np.log(_radius(radius))))
+    return float(logs[-1] + (0.0 if norm in ON_SPHERE else np.log(valid_radius(radius))))
 
 
 def curve(
@@ -103,7 +103,7 @@ def curve(
     if not len(t) or t[0] < 0 or (np.diff(t) <= 0).any() or t[-1] > 1e300:
         raise ValueError(f"times must increase from 0 or later, got {validate.said(t)}")
     first = _level(np.asarray(1 - _cosine(start)), n)
-    log_r0 = np.log(_radius(radius))
+    log_r0 = np.log(valid_radius(radius))
 
     def speed(_: float, y: Array) -> Array:
         r = read(_gap(y[:1], n), beta, n)
@@ -162,7 +162,7 @@ def last_phase(norm: str, beta: float, n: int, *, radius: float = 1.0) -> float:
     valid_norm(norm)
     kappa = float(np.exp(2 * sphere_time(beta, n, _LAST_GAP)) * _LAST_GAP)
     if norm not in ON_SPHERE:
-        return _radius(radius) ** 2 * kappa / n
+        return valid_radius(radius) ** 2 * kappa / n
     if norm == "post":
         return kappa
     late = _table("nGPT", beta, n, _LAST_GAP, 0.0, _PANELS)[1][-1]
@@ -212,7 +212,3 @@ def _cosine(start: float) -> float:
     if not 0 <= out < 1:
         raise ValueError(f"start must lie in [0, 1), got {start}")
     return out
-
-
-def _radius(radius: float) -> float:
-    return validate.positive(radius, "radius")

@@ -19,7 +19,7 @@ from scipy.special import digamma
 from attnflow import validate
 from attnflow.norms.clocks import Curve
 from attnflow.norms.orbit import MOST_TOKENS
-from attnflow.norms.tokens import ON_SPHERE, UNIT_MEAN, valid_norm, valid_step
+from attnflow.norms.tokens import ON_SPHERE, UNIT_MEAN, valid_norm, valid_radius, valid_step
 
 #: More layers than anybody has.
 MOST_LAYERS = 10**7
@@ -87,7 +87,7 @@ def layers_to_time(norm: str, *, step: float = 1.0, radius: float = 1.0) -> floa
     [2.0, 1.0, 1.5262]
     """
     h = valid_step(valid_norm(norm), step)
-    rho = validate.positive(radius, "radius") / h
+    rho = valid_radius(radius) / h
     if norm == "nGPT":
         return 1.0
     return 1 + h if norm == "post" else float(np.exp(digamma(1 + rho)) / rho)
@@ -97,7 +97,7 @@ def _checked(
     norm: str, beta: float, n: int, step: float, radius: float
 ) -> tuple[float, int, float, float]:
     h = valid_step(valid_norm(norm), step)
-    r = validate.positive(radius, "radius")
+    r = valid_radius(radius)
     n = validate.count(n, "n", 2, MOST_TOKENS)
     return validate.beta(beta), n, h, 1.0 if norm in ON_SPHERE else r
 

@@ -102,6 +102,19 @@ def valid_norm(norm: str) -> str:
     return validate.choice(norm, "norm", NORMS)
 
 
+def valid_radius(radius: float) -> float:
+    """The common norm of tokens at the start: a number in [1e-6, 1e6].
+
+    >>> valid_radius(1e-9)
+    Traceback (most recent call last):
+    ValueError: radius must lie in [1e-6, 1e6], got 1e-09
+    """
+    out = validate.positive(radius, "radius")
+    if not 1e-6 <= out <= 1e6:
+        raise ValueError(f"radius must lie in [1e-6, 1e6], got {radius}")
+    return out
+
+
 def _velocity(norm: str, x: Array, layer: SoftmaxAttention) -> Array:
     theta = _unit(x)
     m = layer.velocity(theta)
