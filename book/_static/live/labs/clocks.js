@@ -32,7 +32,7 @@
       controls: {
         beta: { label: "β, 1 / temperature", min: 0, max: TOP, step: 0.1, value: 4 },
         n: { label: "tokens n", choices: ["4", "32", "256", "4096", "1000000"], value: "256" },
-        delta: { label: "met above 1 - δ, δ", min: 0.01, max: 0.5, value: 0.1, log: true },
+        delta: { label: "δ: met above the cosine 1 - δ", min: 0.01, max: 0.5, value: 0.1, log: true },
       },
       panels: [
         {
