@@ -1,7 +1,7 @@
 r"""Meeting times for many tokens: the laws at, below and above :math:`\beta = \log n`.
 
-All of them start from orthonormal tokens of norm one (this book). That :math:`\log n` is the scale of
-the transition is the result of :cite:t:`chen2025`, for another question about the same tokens.
+All of them start from orthonormal tokens of norm one (this book). That :math:`\log n` is the
+critical scale of long contexts is the result of :cite:t:`chen2025`, in a simplified model.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def critical_beta(n: int, *, start: float = 0.0) -> float:
 
     .. math:: \beta_* = \frac{\log(n-1)}{1-\mathrm{start}}
 
-    :cite:p:`chen2025`.
+    (this book); the scale :math:`\log n` is that of :cite:t:`chen2025`.
 
     >>> round(critical_beta(32), 6)
     3.433987
