@@ -43,23 +43,6 @@
   window.addEventListener("DOMContentLoaded", start);
 })();
 
-// A formula in a sentence that is wider than its column scrolls in itself.
-(function () {
-  function measure() {
-    document.querySelectorAll("mjx-container:not([display])").forEach(function (formula) {
-      formula.classList.remove("af-wide");
-      var drawing = formula.firstElementChild, column = formula.closest("p, li, dd, td, th, figcaption, summary > *, div");
-      if (drawing && column && drawing.getBoundingClientRect().width > column.clientWidth) formula.classList.add("af-wide");
-    });
-  }
-  window.addEventListener("load", function () {
-    var ready = window.MathJax && window.MathJax.startup && window.MathJax.startup.promise;
-    (ready || Promise.resolve()).then(measure);
-    document.addEventListener("toggle", measure, true);
-    window.addEventListener("resize", measure);
-  });
-})();
-
 // On a phone a tap enlarges a drawing.
 document.addEventListener("click", function (event) {
   var drawing = event.target.closest("figure.af-figure svg, figure.af-figure img");

@@ -29,6 +29,7 @@ from attnflow.book.badges import authors, badge, corrections
 from attnflow.book.forms import form
 from attnflow.book.ledger_page import anchor
 from attnflow.book.notebooks import checks
+from attnflow.book.typeset import typeset
 from attnflow.claims import HOLDS, OUTSIDE, Check, Entry, ledger, read_claims
 
 #: Cells with this tag are not folded though they check something.
@@ -169,7 +170,7 @@ def strip(entries: list[Entry], page: str = "") -> str:
 def _claim(entry: Entry, page: str) -> str:
     lines = "".join(
         f'<tr class="{"af-control" if row.is_control else "af-check-row"}">'
-        f'<td><a href="{page}#{escape(row.anchor())}">{escape(_label(row))}</a></td>'
+        f'<td><a href="{page}#{escape(row.anchor())}">{typeset(_label(row))}</a></td>'
         f"<td>{escape(row.shown()['predicted'])}</td><td>{escape(row.shown()['measured'])}</td>"
         f"<td>{escape(row.verdict)}, {_times(row.distance if row.is_control else row.slack)}</td></tr>"
         for row in (*entry.checks, *entry.controls)
