@@ -87,7 +87,7 @@ def visit(app: Any, address: str, width: int) -> dict[str, float]:
     context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": SLOWER})
     page.goto(address, wait_until="commit")
     page.wait_for_function("window.seen && window.seen.answered", timeout=120_000)
-    page.evaluate("window.MathJax?.startup?.promise")
+    page.evaluate("window.formulas")
     seen = page.evaluate(
         "({...window.seen, painted: performance.getEntriesByName('first-contentful-paint')[0].startTime})"
     )

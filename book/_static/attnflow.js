@@ -43,9 +43,22 @@
   window.addEventListener("DOMContentLoaded", start);
 })();
 
-// On a phone a tap enlarges a drawing.
-document.addEventListener("click", function (event) {
-  var drawing = event.target.closest("figure.af-figure svg, figure.af-figure img");
-  if (!drawing || window.innerWidth > 600 || drawing.closest(".af-lab")) return;
-  drawing.closest("figure.af-figure").classList.toggle("af-large");
-});
+// On a phone a tap enlarges a drawing, so far that its smallest letters can be read.
+(function () {
+  var LEAST = 12, WIDTH = 820;
+  function smallest(drawing) {
+    var least = Infinity;
+    drawing.querySelectorAll("g[transform*='scale(']").forEach(function (word) {
+      var at = word.querySelector(":scope > use") && word.getScreenCTM();
+      if (at) least = Math.min(least, 100 * Math.hypot(at.a, at.b)); // letters have 100 units to the em
+    });
+    return least;
+  }
+  document.addEventListener("click", function (event) {
+    var drawing = event.target.closest("figure.af-figure svg, figure.af-figure img");
+    if (!drawing || window.innerWidth > 600 || drawing.closest(".af-lab")) return;
+    var figure = drawing.closest("figure.af-figure"), now = drawing.getBoundingClientRect().width;
+    var wanted = drawing.tagName === "IMG" ? WIDTH : Math.max(WIDTH, Math.ceil((now * LEAST) / smallest(drawing)));
+    if (figure.classList.toggle("af-large")) figure.style.setProperty("--af-large", wanted + "px");
+  });
+})();

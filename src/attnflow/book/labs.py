@@ -115,7 +115,7 @@ class Lab(SphinxDirective):
 
 def _scripts(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     for script in scripts(context.get("body", "")):
-        app.add_js_file(script, priority=600)
+        app.add_js_file(script, priority=600, defer="defer")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

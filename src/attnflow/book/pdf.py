@@ -23,7 +23,7 @@ LEFT_OUT = ("api/", "gallery", "reference")
 _ARTICLE = re.compile(r'<article class="bd-article"[^>]*>(.*?)</article>', flags=re.DOTALL)
 _HEAD = re.compile(
     r'<link[^>]*rel="stylesheet"[^>]*>|<script>window\.MathJax.*?</script>|'
-    r"<script[^>]*tex-svg-full\.js[^>]*></script>",
+    r"<script[^>]*(?:tex-svg-full|formulas)\.js[^>]*></script>",
     flags=re.DOTALL,
 )
 _ID = re.compile(r"""\b(id|for|name)=["']([^"']+)["']""")
@@ -130,7 +130,7 @@ def print_book(project: Project, say: Callable[[str], None]) -> Path:
             page.set_default_timeout(600_000)
             page.goto(source.as_uri())
             say("typesetting")
-            page.evaluate("window.MathJax?.startup?.promise")
+            page.evaluate("window.formulas")
             say("printing")
             page.pdf(
                 path=draft, outline=True, tagged=True, prefer_css_page_size=True,

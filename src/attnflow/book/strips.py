@@ -201,7 +201,7 @@ def _outdated(app: Sphinx, env: Any, added: Any, changed: Any, removed: Any) -> 
     book = Path(app.srcdir) / "book"
     sources = [book / "claims.yml", book / "errata.yml", book / "references.bib"]
     digest = hashlib.sha256()
-    for path in [*sources, *sorted(Path(__file__).parent.glob("*.py"))]:
+    for path in [*sources, *sorted(Path(__file__).parent.rglob("*.py"))]:
         digest.update(path.read_bytes() if path.is_file() else b"")
     known, env.attnflow_evidence = getattr(env, "attnflow_evidence", ""), digest.hexdigest()
     if known == env.attnflow_evidence:

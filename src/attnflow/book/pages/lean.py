@@ -3,8 +3,8 @@
 matplotlib writes coordinates to a millionth of a point, a style for every marker, a name for every group
 and its own outlines of the letters in every figure; Pygments marks every comma. A page is half as long
 without these, and looks the same: coordinates are rounded to a tenth of a point, what siblings have in
-common is said by their parent, an outline is drawn once a page, and a colour is named where it is not the
-text's own. Notebooks are not touched.
+common is said by their parent, an outline is drawn once a page, and names and signs in code have the
+colour of the text. Notebooks are not touched.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from xml.etree import ElementTree as ET
 
 _SVG, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 _DRAWN = re.compile(r"<svg (?:(?!</svg>).)*?<g id=\"figure_1\">.*?</svg>", flags=re.DOTALL)
-_GLYPH = re.compile(r'<path id="(DejaVu|Cm|STIX)[^"]*" d="[^"]*"[^>]*/>')
+_GLYPH = re.compile(r'<path id="(?:DejaVu|Cm|STIX)[^>]*/>')
 _NUMBER = re.compile(r"-?\d+\.?\d*(?:e-?\d+)?")
 _MOVE = re.compile(r"^translate\((\S+)[ ,](\S+)\)$")
-_PLAIN = re.compile(r'<span class="(?:n|p|w|nn|nx|x)">([^<]*)</span>')
+_PLAIN = re.compile(r'<span class="(?:n|p|w|o|nn|nx|x)">([^<]*)</span>')
 _CODE = re.compile(r'<div class="highlight">.*?</div>', flags=re.DOTALL)
 #: Steps in a unit of length: of a drawing, of a marker.
 _FIGURE, _MARKER = 10, 100
@@ -58,7 +58,13 @@ def path(text: str, steps: int) -> str:
         else:
             more = _joined(*(_minus(p, here) for p in points), steps=steps)
             again = command == last and out[-1][0] not in "lhv"
-            out.append(more if again and more[0] == "-" else f" {more}" if again else command.lower() + more)
+            out.append(
+                more
+                if again and more[0] == "-"
+                else f" {more}"
+                if again
+                else command.lower() + more
+            )
             here = points[-1]
         last = command
     return "".join(out + _lines(here, run, steps))
@@ -134,6 +140,12 @@ def lean_svg(svg: str) -> str:
         for inner in group.iter(f"{_SVG}path"):
             _outline(inner) if inner.get("transform") == _OUTLINE else _round(inner, _MARKER)
     _walk(root)
+    for group in list(root.findall(f"{_SVG}defs")):
+        for style in group.findall(f"{_SVG}style"):  # which would hold for the whole page
+            group.remove(style)
+            root.set("stroke-linejoin", "round")
+        if len(group) == 0:
+            root.remove(group)
     return ET.tostring(root, encoding="unicode").replace("\n", " ")
 
 
@@ -190,11 +202,24 @@ def _place(use: ET.Element) -> None:
                 use.attrib.pop(name)
 
 
-def lean_code(html: str) -> str:
-    """Highlighted code that marks what has a colour of its own.
+def framed(svg: str) -> str:
+    """A drawing in a box that has its size, so that a browser need not draw it before it is seen.
 
-    >>> lean_code('<div class="highlight"><pre><span class="n">a</span> <span class="o">=</span></pre></div>')
-    '<div class="highlight"><pre>a <span class="o">=</span></pre></div>'
+    >>> framed('<svg style="width:100%;height:auto;max-width:740px" viewBox="0 0 532.8 360"></svg>')[:75]
+    '<div class="af-drawn" style="aspect-ratio:532.8/360;max-width:740px"><svg s'
+    """
+    size, most = re.search(r'viewBox="0 0 (\S+) (\S+)"', svg), re.search(r"max-width:\d+px", svg)
+    if not size or not most:
+        return svg
+    style = f"aspect-ratio:{size[1]}/{size[2]};{most[0]}"
+    return f'<div class="af-drawn" style="{style}">{svg}</div>'
+
+
+def lean_code(html: str) -> str:
+    """Highlighted code that marks words, numbers and texts, but not names and signs.
+
+    >>> lean_code('<div class="highlight"><pre><span class="n">a</span> <span class="o">=</span> <span class="mi">1</span></pre></div>')
+    '<div class="highlight"><pre>a = <span class="mi">1</span></pre></div>'
     """
     return _CODE.sub(lambda found: _PLAIN.sub(r"\1", found[0]), html)
 
@@ -213,6 +238,6 @@ def lean(body: str) -> str:
         return "" if known else found[0]
 
     def drawing(found: re.Match[str]) -> str:
-        return _GLYPH.sub(once, lean_svg(found[0]))
+        return framed(_GLYPH.sub(once, lean_svg(found[0])))
 
     return lean_code(_DRAWN.sub(drawing, body))

@@ -20,7 +20,7 @@ from sphinx.application import Sphinx
 
 from attnflow.book.chapters import find_project
 from attnflow.book.ledger_page import inline
-from attnflow.book.pages.lean import lean
+from attnflow.book.pages.lean import lean_svg
 from attnflow.book.tables import Table
 from attnflow.files import write_text
 
@@ -82,6 +82,17 @@ def image(picture: Picture, above: str = "..") -> str:
     )
 
 
+def as_file(svg: str) -> str:
+    """A drawing of a page as a file, which must say what it is.
+
+    >>> as_file('<svg viewBox="0 0 9 9"></svg>')
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9" />'
+    """
+    if "xmlns=" not in svg[: svg.find(">")]:
+        svg = svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    return lean_svg(svg)
+
+
 class Cards(Table):
     """A card for each chapter of the content."""
 
@@ -130,7 +141,7 @@ def _write(app: Sphinx) -> None:
     for drawn in book_pictures(Path(app.srcdir) / "book").values():
         for picture in drawn:
             target = folder / f"{picture.name}.svg"
-            svg = lean(picture.svg)
+            svg = as_file(picture.svg) if picture.svg else ""
             if svg and (not target.is_file() or svg != target.read_text("utf-8")):
                 write_text(svg, target)
             wanted.add(target)

@@ -3,7 +3,8 @@
 The notebooks that pages offer for download come without outputs: whoever downloads one runs it, and
 the page has the outputs. Source maps are for the authors of the theme, its translations for books in
 other languages. Its icons come twice, as a font and as a script that replaces each by a drawing: the font
-stays, in the one format that every browser reads. Pages are written without what cannot be seen (`lean`).
+stays, in the one format that every browser reads. Words are looked up on the page of results, and only there the
+index is loaded. Pages are written without what cannot be seen (`lean`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,11 @@ from attnflow.files import write_text
 
 #: Files of the theme that no page needs, below _static.
 SPARE = ("**/*.map", "vendor/fontawesome/webfonts/*.ttf", "scripts/fontawesome.js*")
+#: Scripts that every page of the theme loads: the icons, and the index that only the page of results searches.
 _ICONS = re.compile(r'\s*<script[^>]*src="[^"]*/fontawesome\.js[^"]*"></script>')
+_INDEX = re.compile(
+    r'\s*<script src="[^"]*(?:_static/(?:searchtools|language_data)|searchindex)\.js"></script>'
+)
 
 
 def stripped(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
@@ -53,9 +58,12 @@ def _slim(app: Sphinx, error: Exception | None) -> None:
             path.unlink()
     shutil.rmtree(out / "_static" / "locales", ignore_errors=True)
     for path in out.rglob("*.html"):
-        text = path.read_text("utf-8")
-        if _ICONS.search(text):
-            write_text(_ICONS.sub("", text), path)
+        known = path.read_text("utf-8")
+        text = _ICONS.sub("", known)
+        if path.name != "search.html":
+            text = _INDEX.sub("", text)
+        if text != known:
+            write_text(text, path)
 
 
 def _shorten(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
