@@ -262,6 +262,7 @@ def test_a_page_opens_without_complaint(visit: Any, name: str) -> None:
             share = page.evaluate(SHARE)
             assert share <= MOST_CODE, f"{share:.0%} of {name} is code and checks"
         if PICTURES:
+            page.add_style_tag(content=".af-drawn { content-visibility: visible !important; }")
             page.wait_for_timeout(300)
             page.screenshot(path=SHOTS / f"{name}-{width}-{theme}.png", full_page=True)
     assert complaints == []
@@ -291,7 +292,7 @@ def test_figures_follow_the_theme(visit: Any) -> None:
     colours = {}
     for theme in ("light", "dark"):
         page, _ = visit("attention", theme=theme)
-        colours[theme] = page.locator("#fig-depth svg").evaluate("e => getComputedStyle(e).color")
+        colours[theme] = page.locator("#fig-depth .af-drawn > svg").evaluate("e => getComputedStyle(e).color")
     assert colours["light"] != colours["dark"]
 
 
