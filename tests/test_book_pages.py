@@ -134,6 +134,15 @@ def test_the_page_on_reruns_lists_every_parameter() -> None:
             assert f">{parameter.name}<" in page
 
 
+def test_every_exercise_has_a_title_that_says_how_hard_it_is() -> None:
+    for name in PROJECT.chapters():
+        text = (PROJECT.book / "text" / f"{name}.md").read_text("utf-8")
+        titles = re.findall(r"^:::+\{exercise(?:-start)?\}(.*)$", text, flags=re.MULTILINE)
+        assert titles, name
+        for title in titles:
+            assert re.match(r" ★{1,3} \S", title), f"{name}: {title or 'an exercise without title'}"
+
+
 def test_a_stripped_notebook_keeps_its_cells() -> None:
     notebook = PROJECT.chapter("one_step").read()
     before = [cell.source for cell in notebook.cells]

@@ -292,7 +292,9 @@ def test_figures_follow_the_theme(visit: Any) -> None:
     colours = {}
     for theme in ("light", "dark"):
         page, _ = visit("attention", theme=theme)
-        colours[theme] = page.locator("#fig-depth .af-drawn > svg").evaluate("e => getComputedStyle(e).color")
+        colours[theme] = page.locator("#fig-depth .af-drawn > svg").evaluate(
+            "e => getComputedStyle(e).color"
+        )
     assert colours["light"] != colours["dark"]
 
 
