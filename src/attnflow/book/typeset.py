@@ -36,6 +36,27 @@ def typeset(words: str) -> str:
     return typeset_html(escape(words, quote=False))
 
 
+_TEX = {
+    r"\varepsilon": "ε",
+    r"\beta": "β",
+    r"\gamma": "γ",
+    r"\log": "log",
+    r"\,": "",
+    r"\infty": "∞",
+}
+
+
+def from_tex(formula: str) -> str:
+    r"""A short formula of TeX in the words that :func:`typeset` reads.
+
+    >>> from_tex(r"o(\varepsilon^2)"), typeset(from_tex(r"\sqrt{\log d/d}")), typeset(from_tex("n^{1/4}"))
+    ('o(ε^2)', '√(log d/d)', 'n<sup>1/4</sup>')
+    """
+    for name, letter in _TEX.items():
+        formula = formula.replace(name, letter)
+    return re.sub(r"\\sqrt\{([^{}]*)\}", r"sqrt(\1)", formula)
+
+
 def typeset_html(html: str) -> str:
     """The same for text that is HTML already."""
     html = html.replace("&lt;=", "≤").replace("&gt;=", "≥")

@@ -48,7 +48,7 @@
       ],
       start,
       changed: (key, v, s) => { if (key !== "p") start(v, s); },
-      say: (v, s) => `Layer ${layer(v) + 1} of ${depth(v)}: from ${kept.lengths[0]} to ${kept.lengths[kept.lengths.length - 1]} tokens its constant grows like n^${live.shown(s.law.slope)}; the three passages alone give ${s.slopes[layer(v)].map((y) => live.shown(y)).join(", ")}.`,
+      say: (v, s) => `Layer ${layer(v) + 1} of ${depth(v)}: from ${kept.lengths[0]} to ${kept.lengths[kept.lengths.length - 1]} tokens its constant grows with exponent ${live.shown(s.law.slope)} in n; the three passages alone give ${s.slopes[layer(v)].map((y) => live.shown(y)).join(", ")}.`,
     });
   };
 })();
