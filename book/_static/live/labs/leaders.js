@@ -64,7 +64,7 @@
             plot.dots(s.x, { colour: view.colours.blue, size: 6, rim: view.colours.ground });
             const places = new Map();
             s.x.forEach((p) => { const key = p.map((c) => c.toFixed(6)).join(); places.set(key, [p, (places.get(key) || [p, 0])[1] + 1]); });
-            places.forEach(([p, count]) => { if (count > 1) plot.text(p[0], p[1], `${count} tokens`, { dx: 10, dy: -8 }); });
+            places.forEach(([p, count]) => { if (count > 1) plot.text(p[0], p[1], `${count} tokens`, p[0] > 0 ? { dx: -10, dy: -8, align: "right" } : { dx: 10, dy: -8 }); });
             return plot;
           },
         },
