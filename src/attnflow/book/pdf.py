@@ -23,7 +23,7 @@ LEFT_OUT = ("api/", "gallery", "reference")
 _ARTICLE = re.compile(r'<article class="bd-article"[^>]*>(.*?)</article>', flags=re.DOTALL)
 _HEAD = re.compile(
     r'<link[^>]*rel="stylesheet"[^>]*>|<script>window\.MathJax.*?</script>|'
-    r"<script[^>]*(?:tex-svg-full|formulas)\.js[^>]*></script>",
+    r"<script[^>]*tex-svg-full\.js[^>]*></script>",
     flags=re.DOTALL,
 )
 _ID = re.compile(r"""\b(id|for|name)=["']([^"']+)["']""")
@@ -99,6 +99,7 @@ def document(project: Project) -> str:
             articles.append(
                 f'<article class="bd-article" id="{name}--">{moved(found[1], name, known)}</article>'
             )
+    head = head.replace(' type="text/x-formulas"', "")  # on paper all formulas are typeset at once
     cover = f'<article class="af-cover"><h1>attnflow</h1><p>Transformers as flows of particles: a book that runs.</p><ul>{"".join(contents)}</ul></article>'
     return (
         '<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8"><title>attnflow</title>'
@@ -130,7 +131,7 @@ def print_book(project: Project, say: Callable[[str], None]) -> Path:
             page.set_default_timeout(600_000)
             page.goto(source.as_uri())
             say("typesetting")
-            page.evaluate("window.formulas")
+            page.evaluate("window.MathJax?.startup?.promise")
             say("printing")
             page.pdf(
                 path=draft, outline=True, tagged=True, prefer_css_page_size=True,
