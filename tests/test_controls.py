@@ -46,6 +46,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "optimal_transport": {"cells": 120},
     "attention": {"n": 10},
     "one_step": {"repeats": 100},
+    "normalisation": {"n": 8, "draws": 3},
 }
 CHAPTERS = list(dict.fromkeys([*SMALL, *PROJECT.chapters()]))
 for module in sorted((Path(__file__).parent / "sabotage").glob("[a-z]*.py")):
