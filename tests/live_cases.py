@@ -33,6 +33,7 @@ from attnflow.geometry import dominant, rescaled_flow
 from attnflow.kernels import squared_distances
 from attnflow.line import LineGrid
 from attnflow.matrices import root, spectral
+from attnflow.rates import fit_rate
 from attnflow.schemes import euler_path, reflected, score_error
 from attnflow.softmax import softmax_rows
 from attnflow.transport import self_bridge, sinkhorn
@@ -122,6 +123,14 @@ def matrix_functions(rng: np.random.Generator) -> Iterator[Pair]:
     yield Pair("attnflow.inverse(a[0])", [S], np.linalg.inv(S), SOLVED)
     yield Pair("attnflow.expm(a[0])", [A], expm(A))
     yield Pair("attnflow.norm(a[0])", [A], np.linalg.norm(A, 2), SOLVED)
+
+
+@compares("powerLaw")
+def a_power_law(rng: np.random.Generator) -> Iterator[Pair]:
+    x, y = np.sort(rng.uniform(1, 200, size=6)), rng.uniform(0.1, 50, size=6)
+    found = fit_rate(x, y)
+    yield Pair("attnflow.powerLaw(...a).slope", [x, y], found.slope)
+    yield Pair("attnflow.powerLaw(...a).constant", [x, y], found.constant)
 
 
 @compares("integrate")
@@ -354,12 +363,18 @@ def bounds(rng: np.random.Generator) -> Iterator[Pair]:
     leader = lipschitz.adversarial(A, R, n)
     gram = "(x => attnflow.times(x, attnflow.transpose(x)))(attnflow.{}(...a))"
     yield Pair(gram.format("oneLeader"), [A, R, n], leader @ leader.T)
-    A = A[0, 0] * I
-    pair = lipschitz.two_leaders(A, I, R, n)
-    # where a maximum is, is known to the root of how high it is
-    yield Pair(gram.format("twoLeaders"), [A, R, n], pair @ pair.T, 1e-4)
-    ours = lipschitz.two_leaders_bound(A, I, R, n)
-    yield Pair("attnflow.twoLeadersBound(...a)", [A, R, n], ours)
+    first = "attnflow.dot(x[0], x[2]) < attnflow.dot(x[1], x[2])"
+    swapped = f"(x => ({first} ? [x[1], x[0], ...x.slice(2)] : x))(attnflow.twoLeaders(...a))"
+    ordered = f"(x => attnflow.times(x, attnflow.transpose(x)))({swapped})"
+    # where a maximum is, is known to the root of how high it is; on a general ray both are known to the grid
+    general = (rng.normal(size=(2, 2)), 1e-4, 1e-2)
+    for scores, high, place in ((A[0, 0] * I, SOLVED, 1e-4), general):
+        ours = lipschitz.two_leaders_bound(scores, I, R, n)
+        yield Pair("attnflow.twoLeadersBound(...a)", [scores, R, n], ours, high)
+        pair = lipschitz.two_leaders(scores, I, R, n)
+        if pair[0] @ pair[2] < pair[1] @ pair[2]:  # either leader may be the first
+            pair[[0, 1]] = pair[[1, 0]]
+        yield Pair(ordered, [scores, R, n], pair @ pair.T, place)
 
 
 # --- Gaussian data -------------------------------------------------------------------------------

@@ -15,6 +15,8 @@ from attnflow import densities, figures, gaussian, langevin, lipschitz, norms, s
 from attnflow.attention import SoftmaxAttention
 from attnflow.book.chapters import find_project
 from attnflow.book.labs import LEVELS, fragment, phase_diagrams, scripts
+from attnflow.rates import fit_rate
+from attnflow.trained.stored import real_text
 
 PROJECT = find_project()
 STATIC = PROJECT.book / "_static"
@@ -132,7 +134,7 @@ def test_every_chapter_has_a_laboratory_and_every_laboratory_a_page() -> None:
         name: used((PROJECT.book / "text" / f"{name}.md").read_text("utf-8"))
         for name in PROJECT.chapters()
     }
-    real = {"lipschitz_real", "sinks", "trained"}  # these show sentences, by attnflow.figures.spans
+    real = {"sinks", "trained"}  # these show sentences and tokens of real texts as figures
     assert [name for name, labs in chapters.items() if not labs and name not in real] == []
     assert intro.union(*chapters.values()) == set(NAMES)
 
@@ -238,7 +240,7 @@ def test_a_link_is_followed_when_a_page_opens(app: Any, shelf: Shelf) -> None:
 def test_points_are_dragged_and_moved_by_keys(shelf: Shelf, name: str) -> None:
     lab = shelf.lab(name)
     hands = lab.locator("canvas[aria-label*='Arrow keys']")
-    assert hands.count() or name in ("crowd", "heat", "jumps")
+    assert hands.count() or name in ("crowd", "heat", "jumps", "layers")
     for canvas in hands.all()[:1]:
         before = shelf.seen(name)
         canvas.focus()
@@ -412,6 +414,31 @@ def test_the_constant_at_two_leaders(shelf: Shelf) -> None:
     ours = lipschitz.local_constant(SoftmaxAttention(A, I, I), x, tol=1e-9).value
     assert shelf.state("leaders", "s.found.value") == pytest.approx(ours, rel=1e-6)
     assert lipschitz.two_leaders_bound(A, I, 2.5, 12) <= ours * (1 + 1e-9)
+
+
+@browser
+def test_the_leaders_for_other_scores(shelf: Shelf) -> None:
+    lab = shelf.lab("leaders")
+    lab.locator("input[name=a12]").press("ArrowRight")
+    lab.locator("input[name=a22]").press("ArrowRight")
+    shelf.page.wait_for_timeout(100)
+    x = np.array(shelf.state("leaders", "s.x"))
+    A, I = np.array([[-1.0, 0.1], [0.0, -0.9]]), np.eye(2)  # noqa: E741
+    ours = lipschitz.local_constant(SoftmaxAttention(A, I, I), x, tol=1e-9).value
+    assert shelf.state("leaders", "s.found.value") == pytest.approx(ours, rel=1e-5)
+    assert lipschitz.two_leaders_bound(A, I, 2.5, 12) <= ours * (1 + 1e-6)
+    lab.get_by_role("button", name="defaults").click()
+
+
+@browser
+def test_the_exponent_of_a_trained_layer(shelf: Shelf) -> None:
+    shelf.lab("layers")
+    kept = real_text()
+    passages = kept.constants["smollm2"][14]
+    mean = fit_rate(kept.lengths, np.exp(np.log(passages).mean(axis=0))).slope
+    assert shelf.state("layers", "s.law.slope") == pytest.approx(mean, rel=1e-9)
+    each = [fit_rate(kept.lengths, row).slope for row in passages]
+    assert shelf.state("layers", "s.slopes[14]") == pytest.approx(each, rel=1e-9)
 
 
 @browser

@@ -29,6 +29,22 @@ PICTURES = bool(os.environ.get("ATTNFLOW_PICTURES"))
 
 #: How much of a chapter's height code and rows of checks may take.
 MOST_CODE = 0.15
+#: How large a chapter's page and the whole book may be, in bytes.
+MOST_PAGE, MOST_BOOK = 1_500_000, 25_000_000
+#: How high letters of a drawing must be on a phone once it was tapped, in pixels of their font size.
+LEAST_TEXT = 11
+#: The smallest text of every drawing. matplotlib draws letters of which 100 units are one em.
+LETTERS = """() => {
+  const out = {};
+  for (const drawing of document.querySelectorAll("figure.af-figure .af-drawn svg"))
+    for (const word of drawing.querySelectorAll("g[transform*='scale(']")) {
+      if (!word.querySelector(":scope > use")) continue;
+      const at = word.getScreenCTM(), size = 100 * Math.hypot(at.a, at.b), name = drawing.closest("figure").id;
+      out[name] = Math.min(size, out[name] || Infinity);
+    }
+  return out;
+}"""
+TAP = "document.querySelectorAll('.af-drawn svg').forEach(e => e.dispatchEvent(new MouseEvent('click', {bubbles: true})))"
 #: Formulas that reach out of the page and cannot be scrolled, by where they end.
 CUT = """() => {
   const page = document.querySelector("article.bd-article").getBoundingClientRect(), out = [];
@@ -141,6 +157,26 @@ def test_no_page_shows_a_path_of_the_machine_that_built_it(name: str) -> None:
     assert str(ROOT) not in text
 
 
+@built
+def test_the_book_is_small() -> None:
+    """Pages without what cannot be seen; see attnflow.book.pages.lean and slim."""
+    for name in find_project().chapters():
+        size = (HTML / "book" / f"{name}.html").stat().st_size
+        assert size <= MOST_PAGE, f"{name} has {size / 1e6:.2f} MB"
+    size = sum(path.stat().st_size for path in HTML.rglob("*") if path.is_file())
+    assert size <= MOST_BOOK, f"the book has {size / 1e6:.1f} MB"
+
+
+@built
+@pytest.mark.parametrize("name", NAMES)
+def test_no_line_begins_with_the_punctuation_of_a_formula(name: str) -> None:
+    text = (HTML / "book" / f"{name}.html").read_text(encoding="utf-8")
+    after = re.findall(
+        r'(.{27})<span class="math notranslate nohighlight">[^<]*</span>[.,;:!?)]', text
+    )
+    assert all('<span class="af-together">' in before for before in after)
+
+
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
     class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -193,8 +229,7 @@ def visit(chromium: Any, server: str) -> Iterator[Any]:
             ),
         )
         page.goto(f"{server}/book/{name}.html")
-        page.wait_for_function("!window.MathJax?.startup?.promise || window.MathJax.typesetPromise")
-        page.evaluate("window.MathJax?.startup?.promise")
+        page.evaluate("window.formulas")
         return page, complaints
 
     yield open_page
@@ -218,10 +253,16 @@ def test_a_page_opens_without_complaint(visit: Any, name: str) -> None:
         assert overflow <= 0, f"{name} is {overflow} px too wide at {width} px"
         cut = page.evaluate(CUT)
         assert cut == [], f"{name} cuts formulas at {width} px: {cut}"
+        if (width, theme) == (PHONE, "light"):
+            page.evaluate(TAP)
+            small = {k: v for k, v in page.evaluate(LETTERS).items() if v < LEAST_TEXT}
+            assert not small, f"{name} has small print in enlarged drawings: {small}"
+            page.evaluate(TAP)
         if width == DESK and name in find_project().chapters():
             share = page.evaluate(SHARE)
             assert share <= MOST_CODE, f"{share:.0%} of {name} is code and checks"
         if PICTURES:
+            page.add_style_tag(content=".af-drawn { content-visibility: visible !important; }")
             page.wait_for_timeout(300)
             page.screenshot(path=SHOTS / f"{name}-{width}-{theme}.png", full_page=True)
     assert complaints == []
@@ -251,7 +292,9 @@ def test_figures_follow_the_theme(visit: Any) -> None:
     colours = {}
     for theme in ("light", "dark"):
         page, _ = visit("attention", theme=theme)
-        colours[theme] = page.locator("#fig-depth > svg").evaluate("e => getComputedStyle(e).color")
+        colours[theme] = page.locator("#fig-depth .af-drawn > svg").evaluate(
+            "e => getComputedStyle(e).color"
+        )
     assert colours["light"] != colours["dark"]
 
 

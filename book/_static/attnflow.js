@@ -43,26 +43,22 @@
   window.addEventListener("DOMContentLoaded", start);
 })();
 
-// A formula in a sentence that is wider than its column scrolls in itself.
+// On a phone a tap enlarges a drawing, so far that its smallest letters can be read.
 (function () {
-  function measure() {
-    document.querySelectorAll("mjx-container:not([display])").forEach(function (formula) {
-      formula.classList.remove("af-wide");
-      var drawing = formula.firstElementChild, column = formula.closest("p, li, dd, td, th, figcaption, summary > *, div");
-      if (drawing && column && drawing.getBoundingClientRect().width > column.clientWidth) formula.classList.add("af-wide");
+  var LEAST = 12, WIDTH = 820;
+  function smallest(drawing) {
+    var least = Infinity;
+    drawing.querySelectorAll("g[transform*='scale(']").forEach(function (word) {
+      var at = word.querySelector(":scope > use") && word.getScreenCTM();
+      if (at) least = Math.min(least, 100 * Math.hypot(at.a, at.b)); // letters have 100 units to the em
     });
+    return least;
   }
-  window.addEventListener("load", function () {
-    var ready = window.MathJax && window.MathJax.startup && window.MathJax.startup.promise;
-    (ready || Promise.resolve()).then(measure);
-    document.addEventListener("toggle", measure, true);
-    window.addEventListener("resize", measure);
+  document.addEventListener("click", function (event) {
+    var drawing = event.target.closest("figure.af-figure svg, figure.af-figure img");
+    if (!drawing || window.innerWidth > 600 || drawing.closest(".af-lab")) return;
+    var figure = drawing.closest("figure.af-figure"), now = drawing.getBoundingClientRect().width;
+    var wanted = drawing.tagName === "IMG" ? WIDTH : Math.max(WIDTH, Math.ceil((now * LEAST) / smallest(drawing)));
+    if (figure.classList.toggle("af-large")) figure.style.setProperty("--af-large", wanted + "px");
   });
 })();
-
-// On a phone a tap enlarges a drawing.
-document.addEventListener("click", function (event) {
-  var drawing = event.target.closest("figure.af-figure svg, figure.af-figure img");
-  if (!drawing || window.innerWidth > 600 || drawing.closest(".af-lab")) return;
-  drawing.closest("figure.af-figure").classList.toggle("af-large");
-});

@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pybtex.database import parse_file
 
+from attnflow.book.typeset import from_tex, typeset
 from attnflow.claims import Entry
 
 _CITE = re.compile(r"\{cite:[a-z]+\}`([^`]+)`")
@@ -41,6 +41,7 @@ def from_where(source: str, known: Mapping[str, str]) -> str:
     >>> from_where("{cite:t}`castin2024`, Theorem 1.", {"castin2024": "Castin et al. 2024"})
     'Castin et al. 2024, Theorem 1'
     """
+    source = re.sub(r"\$([^$]+)\$", lambda formula: from_tex(formula[1]), source)
     named = _CITE.sub(lambda m: ", ".join(known.get(k.strip(), k) for k in m[1].split(",")), source)
     return re.sub(r"[*`$]", "", named).strip().rstrip(".")
 
@@ -78,7 +79,7 @@ def badge(
     out = []
     old = [s for s in sources if not s.lower().startswith("this book")]
     if old:
-        said = escape(from_where(old[0], known))
+        said = typeset(from_where(old[0], known))
         out.append(f'<a class="af-badge" href="references.html">{said}</a>')
     if len(old) < len(sources):
         out.append('<span class="af-badge af-new">new here</span>')

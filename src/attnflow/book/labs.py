@@ -21,6 +21,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from attnflow.figures.players import embedded
 from attnflow.sphere.stored import figure3
+from attnflow.trained.stored import real_text
 
 #: The mathematics, in the order in which the files need each other.
 MATHS = tuple(
@@ -58,8 +59,25 @@ def phase_diagrams() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def trained_layers() -> dict[str, Any]:
+    """The stored constants of trained layers at passages of some lengths: layers, passages, lengths.
+
+    >>> kept = trained_layers()
+    >>> kept["lengths"], {name: len(layers) for name, layers in kept["constants"].items()}
+    ([16, 45, 128], {'minilm': 6, 'smollm2': 30, 'sinkless': 30})
+    """
+    found = real_text()
+    constants = {**found.constants, "sinkless": found.sinkless["smollm2"]}
+    return {
+        "lengths": list(found.lengths),
+        "constants": {name: values.tolist() for name, values in constants.items()},
+    }
+
+
 #: What a laboratory is given of the package's data.
-DATA: dict[str, Callable[[], dict[str, Any]]] = {"phase": phase_diagrams}
+DATA: dict[str, Callable[[], dict[str, Any]]] = {
+    "layers": trained_layers, "phase": phase_diagrams,
+}  # fmt: skip
 
 
 def fragment(name: str) -> str:
@@ -115,7 +133,7 @@ class Lab(SphinxDirective):
 
 def _scripts(app: Sphinx, page: str, template: str, context: dict[str, Any], doctree: Any) -> None:
     for script in scripts(context.get("body", "")):
-        app.add_js_file(script, priority=600)
+        app.add_js_file(script, priority=600, defer="defer")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -7,6 +7,7 @@ from html import escape
 
 from attnflow.book.chapters import find_project
 from attnflow.book.tables import Table
+from attnflow.book.typeset import typeset
 from attnflow.claims import FAILS, HOLDS, OUTSIDE, Check, Entry, ledger
 
 _CLASS = {HOLDS: "holds", FAILS: "fails", OUTSIDE: "outside", "": "pending"}
@@ -149,7 +150,8 @@ def inline(text: str) -> str:
 
 def _row(row: Check, page: str) -> str:
     shown = row.shown()
-    label = f"control: {row.removes}" if row.is_control else row.case or "check"
+    label = typeset(f"control: {row.removes}" if row.is_control else row.case or "check")
+    label = label.replace("|", "&#124;")  # which would end the cell
     verdict = "fails, as it must" if row.is_control and row.sound else shown["verdict"]
     return (
         f"| <a href='{page}#{row.anchor()}'>{label}</a> | {shown['predicted']} | "
@@ -168,4 +170,4 @@ def sharpness(row: Check) -> str:
         return ""
     factor = row.distance if row.is_control else row.slack
     size = "≥ 1000" if factor >= 1000 else f"{factor:.0f}" if factor >= 10 else f"{factor:.2g}"
-    return f"{size} ×" + (f" ({row.loose})" if row.loose else "")
+    return f"{size} ×" + (f" ({typeset(row.loose)})" if row.loose else "")

@@ -99,6 +99,7 @@ def document(project: Project) -> str:
             articles.append(
                 f'<article class="bd-article" id="{name}--">{moved(found[1], name, known)}</article>'
             )
+    head = head.replace(' type="text/x-formulas"', "")  # on paper all formulas are typeset at once
     cover = f'<article class="af-cover"><h1>attnflow</h1><p>Transformers as flows of particles: a book that runs.</p><ul>{"".join(contents)}</ul></article>'
     return (
         '<!DOCTYPE html><html lang="en" data-theme="light"><head><meta charset="utf-8"><title>attnflow</title>'

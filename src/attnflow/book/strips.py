@@ -29,6 +29,7 @@ from attnflow.book.badges import authors, badge, corrections
 from attnflow.book.forms import form
 from attnflow.book.ledger_page import anchor
 from attnflow.book.notebooks import checks
+from attnflow.book.typeset import typeset
 from attnflow.claims import HOLDS, OUTSIDE, Check, Entry, ledger, read_claims
 
 #: Cells with this tag are not folded though they check something.
@@ -169,7 +170,7 @@ def strip(entries: list[Entry], page: str = "") -> str:
 def _claim(entry: Entry, page: str) -> str:
     lines = "".join(
         f'<tr class="{"af-control" if row.is_control else "af-check-row"}">'
-        f'<td><a href="{page}#{escape(row.anchor())}">{escape(_label(row))}</a></td>'
+        f'<td><a href="{page}#{escape(row.anchor())}">{typeset(_label(row))}</a></td>'
         f"<td>{escape(row.shown()['predicted'])}</td><td>{escape(row.shown()['measured'])}</td>"
         f"<td>{escape(row.verdict)}, {_times(row.distance if row.is_control else row.slack)}</td></tr>"
         for row in (*entry.checks, *entry.controls)
@@ -200,7 +201,7 @@ def _outdated(app: Sphinx, env: Any, added: Any, changed: Any, removed: Any) -> 
     book = Path(app.srcdir) / "book"
     sources = [book / "claims.yml", book / "errata.yml", book / "references.bib"]
     digest = hashlib.sha256()
-    for path in [*sources, *sorted(Path(__file__).parent.glob("*.py"))]:
+    for path in [*sources, *sorted(Path(__file__).parent.rglob("*.py"))]:
         digest.update(path.read_bytes() if path.is_file() else b"")
     known, env.attnflow_evidence = getattr(env, "attnflow_evidence", ""), digest.hexdigest()
     if known == env.attnflow_evidence:

@@ -5,7 +5,7 @@
   const I = [[1, 0], [0, 1]], MOST = 4, SWEEPS = 120, ROUNDS = 12;
 
   live.labs.leaders = (root) => {
-    const A = (v) => live.diagonal([v.a, v.a]);
+    const A = (v) => [[v.a11, v.a12], [v.a21, v.a22]];
     const place = (v) => {
       if (v.tokens && v.tokens.length === v.n) return v.tokens.map((p) => { const r = Math.hypot(...p); return r > v.R ? p.map((c) => c * v.R / r) : p; });
       if (v.shape === "two leaders") return live.twoLeaders(A(v), v.R, v.n);
@@ -26,7 +26,7 @@
       s.found = null;
       s.rounds = 0;
       iterate(v, s);
-      const key = [v.a, v.n].join();
+      const key = [...A(v).flat(), v.n].join();
       if (s.key === key) return;
       s.key = key;
       s.radii = Array.from({ length: 17 }, (_, k) => 0.25 * (MOST / 0.25) ** (k / 16));
@@ -42,7 +42,10 @@
         shape: { label: "tokens", choices: ["two leaders", "one leader", "random"], value: "two leaders" },
         n: { label: "tokens n", min: 3, max: 40, step: 1, value: 12 },
         R: { label: "radius R", min: 0.5, max: MOST, step: 0.1, value: 2.5 },
-        a: { label: "a, with scores A = a I", min: -2, max: 2, step: 0.1, value: -1 },
+        a11: { label: "A₁₁ of the scores", min: -2, max: 2, step: 0.1, value: -1 },
+        a12: { label: "A₁₂", min: -2, max: 2, step: 0.1, value: 0 },
+        a21: { label: "A₂₁", min: -2, max: 2, step: 0.1, value: 0 },
+        a22: { label: "A₂₂", min: -2, max: 2, step: 0.1, value: -1 },
         seed: { label: "start", min: 0, max: 99, step: 1, value: 0, when: { shape: "random" } },
         tokens: { points: true },
       },
@@ -61,7 +64,7 @@
             plot.dots(s.x, { colour: view.colours.blue, size: 6, rim: view.colours.ground });
             const places = new Map();
             s.x.forEach((p) => { const key = p.map((c) => c.toFixed(6)).join(); places.set(key, [p, (places.get(key) || [p, 0])[1] + 1]); });
-            places.forEach(([p, count]) => { if (count > 1) plot.text(p[0], p[1], `${count} tokens`, { dx: 10, dy: -8 }); });
+            places.forEach(([p, count]) => { if (count > 1) plot.text(p[0], p[1], `${count} tokens`, p[0] > 0 ? { dx: -10, dy: -8, align: "right" } : { dx: 10, dy: -8 }); });
             return plot;
           },
         },
@@ -80,7 +83,7 @@
       ],
       start,
       work: (v, s) => { const more = s.found.iterations === SWEEPS && s.rounds < ROUNDS; if (more) iterate(v, s); return more; },
-      changed: (key, v, s) => { if (key !== "R" && key !== "a") v.tokens = null; start(v, s); },
+      changed: (key, v, s) => { if (key !== "R" && key[0] !== "a") v.tokens = null; start(v, s); },
       say: (v, s) => `A small change of these tokens is stretched by up to ${live.shown(s.found.value, 4)}. No tokens in the ball do more than ${live.shown(live.tightUpperBound(A(v), I, v.R, v.n), 4)}; two leaders reach at least ${live.shown(live.twoLeadersBound(A(v), v.R, v.n), 4)}.`,
     });
   };

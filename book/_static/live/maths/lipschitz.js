@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const live = window.attnflow;
-  const GRID = 49, ZOOMS = 3; // as in attnflow.lipschitz.leaders
+  const GRID = 49, ZOOMS = 3, COARSE = 17; // the first as in attnflow.lipschitz.leaders
 
   const scoresOf = (A, x) => { const q = live.mapped(A, x); return q.map((a) => x.map((b) => live.dot(a, b))); };
 
@@ -63,17 +63,32 @@
     return Array.from({ length: n }, (_, i) => u.map((v) => (i === 0 ? R : negative ? -R : R / 2) * v));
   };
 
-  // Two leaders ay + bw and ay - bw, y = Ax / |Ax|, all others at rx, for A a multiple of the identity of the plane and V = I:
+  // The directions of followers that attnflow.lipschitz.leaders looks at, in the plane and for V = I.
+  const unit = (t) => [Math.cos(t), Math.sin(t)];
+  const directions = (A) => {
+    const gram = live.symmetricEigen(live.times(live.transpose(A), A)).vectors, length = Math.hypot(...A[1]);
+    const height = (t) => { // of attnflow.lipschitz.sharp_constant, on the ray of angle t
+      const x = unit(t), y = live.mapped(A, [x])[0], size = live.dot(y, y), score = Math.max(live.dot(x, y), 0);
+      return size < 2 * score * score ? size * size / (4 * score * score) : size - score * score;
+    };
+    let middle = 0, step = Math.PI / 180;
+    for (let k = 1; k < 180; k++) if (height(k * step) > height(middle)) middle = k * step;
+    for (; step > 1e-10; step /= 4) for (let k = -4; k <= 4; k++) if (height(middle + (k * step) / 4) > height(middle)) middle += (k * step) / 4;
+    return [...gram, ...live.symmetricEigen(A).vectors, ...(length > 0 ? [A[1].map((c) => c / length)] : []), unit(middle)];
+  };
+  const NEAR = 0.95; // directions that a coarse look finds this much worse are not looked at again
+
+  // Two leaders ay + bw and ay - bw, y = Ax / |Ax| and w orthogonal to it, all others at rx, for V = I in the plane:
   // the best angle of the leaders and the best r, on grids that zoom in.
-  const best = (A, R, n) => {
-    const score = A[0][0], size = Math.abs(score);
+  const onRay = (A, R, n, x, grid, zooms) => {
+    const Ax = live.mapped(A, [x])[0], size = Math.hypot(...Ax), score = live.dot(x, Ax);
     let turn = [0, Math.PI / 2], along = [0, 1], top = { answer: -1, t: 0, r: 0 };
-    for (let zoom = 0; zoom < ZOOMS; zoom++) {
-      const cell = [(turn[1] - turn[0]) / (GRID - 1), (along[1] - along[0]) / (GRID - 1)];
+    for (let zoom = 0; zoom < zooms; zoom++) {
+      const cell = [(turn[1] - turn[0]) / (grid - 1), (along[1] - along[0]) / (grid - 1)];
       top = { answer: -1, t: 0, r: 0 };
-      for (let p = 0; p < GRID; p++) {
+      for (let p = 0; p < grid; p++) {
         const t = turn[0] + p * cell[0], cos = Math.cos(t), sin = Math.sin(t);
-        for (let q = 0; q < GRID; q++) {
+        for (let q = 0; q < grid; q++) {
           const r = along[0] + q * cell[1], answer = sin * r / (1 + (n - 2) / 2 * Math.exp(-R * R * r * (cos * size - r * score)));
           if (answer > top.answer) top = { answer, t, r };
         }
@@ -81,11 +96,15 @@
       turn = [Math.max(top.t - cell[0], 0), Math.min(top.t + cell[0], Math.PI / 2)];
       along = [Math.max(top.r - cell[1], 0), Math.min(top.r + cell[1], 1)];
     }
-    return { ...top, bound: Math.sqrt((n - 2) / 2) * top.answer * R * R * size, side: score < 0 ? -1 : 1 };
+    return { ...top, x, y: size > 0 ? Ax.map((c) => c / size) : [1, 0], bound: Math.sqrt((n - 2) / 2) * top.answer * R * R * size };
+  };
+  const best = (A, R, n) => {
+    const rays = directions(A).map((x) => onRay(A, R, n, x, COARSE, 1)), most = Math.max(...rays.map((ray) => ray.bound));
+    return rays.filter((ray) => ray.bound >= NEAR * most).map((ray) => onRay(A, R, n, ray.x, GRID, ZOOMS)).reduce((a, b) => (b.bound > a.bound * (1 + 1e-12) ? b : a));
   };
   live.twoLeadersBound = (A, R, n) => best(A, R, n).bound;
   live.twoLeaders = (A, R, n) => {
-    const { t, r, side } = best(A, R, n), a = side * R * Math.cos(t), b = R * Math.sin(t);
-    return Array.from({ length: n }, (_, i) => (i === 0 ? [a, b] : i === 1 ? [a, -b] : [R * r, 0]));
+    const { t, r, x, y } = best(A, R, n), a = R * Math.cos(t), b = R * Math.sin(t), place = (side) => [a * y[0] - side * b * y[1], a * y[1] + side * b * y[0]];
+    return Array.from({ length: n }, (_, i) => (i === 0 ? place(1) : i === 1 ? place(-1) : x.map((c) => R * r * c)));
   };
 })();

@@ -26,6 +26,13 @@
     return sum;
   };
 
+  // The line of least squares through (log x, log y): y is about constant * x^slope.
+  live.powerLaw = (xs, ys) => {
+    const mean = (values) => values.reduce((sum, v) => sum + v, 0) / values.length, a = xs.map(Math.log), b = ys.map(Math.log), ma = mean(a), mb = mean(b);
+    const slope = a.reduce((sum, v, k) => sum + (v - ma) * (b[k] - mb), 0) / a.reduce((sum, v) => sum + (v - ma) * (v - ma), 0);
+    return { slope, constant: Math.exp(mb - slope * ma) };
+  };
+
   // Numbers in [0, 1) from a seed: a small generator, so that a link gives the same picture.
   live.random = (seed) => {
     let state = (seed >>> 0) + 0x6d2b79f5;

@@ -121,5 +121,5 @@
     const make = root.dataset.lab ? live.labs[root.dataset.lab] : root.dataset.recorded ? live.recorded : live.spans;
     if (make && !root.live) make(root);
   });
-  if (document.readyState === "loading") window.addEventListener("DOMContentLoaded", begin); else setTimeout(begin);
+  if (document.readyState === "complete") setTimeout(begin); else window.addEventListener("DOMContentLoaded", begin);
 })();

@@ -4,11 +4,19 @@
   const live = window.attnflow;
   const RATE = 16, TRAIL = 40;
 
-  const tokens = (kept) => kept.panels.map(({ title, states, reach }) => ({
+  // The way of a token: on a circle it is an arc, however few frames there are.
+  const arc = (from, to) => {
+    const a = Math.atan2(from[1], from[0]), turn = Math.atan2(to[1], to[0]) - a, short = turn - 2 * Math.PI * Math.round(turn / (2 * Math.PI));
+    const parts = Math.ceil(Math.abs(short) / 0.05);
+    return Array.from({ length: parts }, (_, k) => [Math.cos(a + (short * (k + 1)) / parts), Math.sin(a + (short * (k + 1)) / parts)]);
+  };
+  const way = (points, round) => (round ? points.flatMap((p, k) => (k ? arc(points[k - 1], p) : [p])) : points);
+
+  const tokens = (kept) => kept.panels.map(({ title, states, reach, round = states.every((now) => now.every((p) => Math.abs(Math.hypot(...p) - 1) < 2e-3)) }) => ({
     title, ratio: 1, label: title,
     draw: (view, v) => {
       const plot = live.plot(view, { x: [-reach, reach], y: [-reach, reach], equal: true, left: 34 }), k = v.frame, now = states[k], few = now.length <= 120;
-      if (few) now.forEach((_, i) => plot.line(states.slice(Math.max(0, k - TRAIL), k + 1).map((step) => step[i]), { colour: view.colours.grey, width: 1, alpha: 0.6 }));
+      if (few) now.forEach((_, i) => plot.line(way(states.slice(Math.max(0, k - TRAIL), k + 1).map((step) => step[i]), round), { colour: view.colours.grey, width: 1, alpha: 0.6 }));
       plot.dots(now, { colours: kept.colour.map(live.rampColour), size: few ? 4.5 : 2.6, rim: few ? view.colours.grey : "", rimWidth: 1 });
       return plot;
     },

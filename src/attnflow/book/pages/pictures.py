@@ -3,7 +3,8 @@
 * ``{cards}``: a card for each chapter it lists (``name: sentence``, a line each) with its first figure.
 * ``{gallery}``: every figure of the book with its caption and its chapter.
 
-A drawing in a chapter takes its colours from the page. As a file it cannot, so cards are white.
+A drawing in a chapter takes its colours from the page. As a file it cannot, so cards are white and have files
+of their own, without what cannot be seen at their size.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sphinx.application import Sphinx
 
 from attnflow.book.chapters import find_project
 from attnflow.book.ledger_page import inline
+from attnflow.book.pages.lean import lean_svg
 from attnflow.book.tables import Table
 from attnflow.files import write_text
 
@@ -80,6 +82,17 @@ def image(picture: Picture, above: str = "..") -> str:
     )
 
 
+def as_file(svg: str) -> str:
+    """A drawing of a page as a file, which must say what it is.
+
+    >>> as_file('<svg viewBox="0 0 9 9"></svg>')
+    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9" />'
+    """
+    if "xmlns=" not in svg[: svg.find(">")]:
+        svg = svg.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    return lean_svg(svg)
+
+
 class Cards(Table):
     """A card for each chapter of the content."""
 
@@ -124,12 +137,16 @@ class Gallery(Table):
 def _write(app: Sphinx) -> None:
     folder = Path(app.outdir) / "_static" / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
+    wanted = set()
     for drawn in book_pictures(Path(app.srcdir) / "book").values():
         for picture in drawn:
             target = folder / f"{picture.name}.svg"
-            known = target.read_text("utf-8") if target.is_file() else ""
-            if picture.svg and picture.svg != known:
-                write_text(picture.svg, target)
+            svg = as_file(picture.svg) if picture.svg else ""
+            if svg and (not target.is_file() or svg != target.read_text("utf-8")):
+                write_text(svg, target)
+            wanted.add(target)
+    for old in set(folder.glob("*.svg")) - wanted:
+        old.unlink()
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -1,0 +1,112 @@
+"""How much work a chapter is until it can be used: `attnflow book --stored && python benchmarks/pages.py`.
+
+Headless Chromium opens every chapter of the built book, at 1280 and at 390 pixels, with an empty cache. A chapter is
+usable when its first screen is drawn with its formulas typeset, and its first laboratory has answered a slider.
+
+*main thread* is the processor time that the page's thread took until then, in seconds, the least of three visits: it hardly
+depends on what else the machine does, as the clock would. *twice* and *four times* are the same on a core that is slower by that
+factor, where nothing else runs; four is what DevTools takes for a phone of the middle class.
+"""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))
+
+from browsers import chromium  # noqa: E402
+
+from attnflow.book.chapters import find_project  # noqa: E402
+
+RESULTS = ROOT / "benchmarks" / "results" / "pages.json"
+VISITS = 3
+#: Seconds within which a chapter should be usable on a slow core.
+WANTED = 2.0
+WIDTHS = (1280, 390)
+#: Looks, fifty times a second, whether the first screen is there, then moves the first slider of the first laboratory.
+WATCH = """
+(() => {
+  let first = false, slider = null, frames = 0;
+  const shown = (e) => { const r = e.getBoundingClientRect(); return r.height && r.bottom > 0 && r.top < innerHeight && r.left < innerWidth && r.right > 0; };
+  const look = () => {
+    if (window.answered) return;
+    setTimeout(look, 20);
+    if (!performance.getEntriesByName("first-contentful-paint").length) return;
+    first ||= ![...document.querySelectorAll("article .math")].some((e) => shown(e) && !e.querySelector("mjx-container"));
+    const lab = document.querySelector(".af-lab");
+    if (!lab) { window.answered = first; return; } // nothing moves there
+    if (!lab.live) return;
+    if (slider === null) {
+      slider = lab.querySelector("input[type=range]:enabled") || false; // a text that is coloured has none
+      frames = lab.live.frames;
+      if (slider) { slider.value === slider.max ? slider.stepDown() : slider.stepUp(); slider.dispatchEvent(new Event("input", { bubbles: true })); }
+    } else window.answered = first && !(slider && lab.live.frames <= frames);
+  };
+  document.addEventListener("DOMContentLoaded", look);
+})();
+"""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The built book on this machine."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args: Any) -> None:
+            pass
+
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
+        threading.Thread(target=httpd.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{httpd.server_port}"
+        httpd.shutdown()
+
+
+def visit(app: Any, address: str, width: int) -> float:
+    """The processor seconds of the page's thread in one visit with an empty cache."""
+    context = app.new_context(viewport={"width": width, "height": 900})
+    page = context.new_page()
+    page.add_init_script(WATCH)
+    tools = context.new_cdp_session(page)
+    tools.send("Performance.enable", {"timeDomain": "threadTicks"})
+    page.goto(address, wait_until="commit")
+    page.wait_for_function("window.answered", timeout=120_000, polling=10)
+    spent = {m["name"]: m["value"] for m in tools.send("Performance.getMetrics")["metrics"]}
+    context.close()
+    return float(spent["TaskDuration"])
+
+
+def measured(app: Any, html: Path, server: str, name: str) -> dict[str, Any]:
+    """A row: one chapter."""
+    address = f"{server}/book/{name}.html"
+    size = (html / "book" / f"{name}.html").stat().st_size
+    least = [min(visit(app, address, width) for _ in range(VISITS)) for width in WIDTHS]
+    worst = max(least)
+    return {
+        "chapter": name, "kB": round(size / 1000),
+        **{f"main thread, {w} px": round(t, 2) for w, t in zip(WIDTHS, least, strict=True)},
+        "twice": round(2 * worst, 2), "four times": round(4 * worst, 2), "wanted": WANTED,
+    }  # fmt: skip
+
+
+def main(names: list[str], html: Path = ROOT / "_build" / "html") -> None:
+    rows = []
+    with chromium() as app, served(html) as server:
+        for name in names:
+            rows.append(measured(app, html, server, name))
+            print(rows[-1], flush=True)
+    if set(names) == set(find_project().chapters()):
+        RESULTS.write_text(json.dumps({"pages": rows}, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:] or list(find_project().chapters()))
