@@ -31,7 +31,7 @@ NUMBERS = [
 THINGS = [
     None, "", "abc", "２４", "\ud800", "\0", "é" * 5000, "nan", b"x", [], [[]], {}, {"a": 1}, {1, 2},
     (1,), ..., type, object(), len, iter([1.0]), range(3), np.array([]), np.zeros((0, 2)),
-    np.zeros((2, 0)), np.array(None), np.array(["a"]), np.ma.masked, np.datetime64("NaT"),
+    np.zeros((2, 0)), np.array(None), np.array(["a"]), np.ma.masked, np.datetime64("NaT", "s"),
     [1.0, [2.0]], [None], ["a", "b"], np.zeros((1, 1, 1, 1)), np.timedelta64(1, "s"),
 ]  # fmt: skip
 BY_NAME = {f"{call.name} {argument}": (call, argument) for call in CALLS for argument in call.good}
