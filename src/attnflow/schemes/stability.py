@@ -125,7 +125,7 @@ def _least_squares(columns: list[Array], y: Array) -> tuple[Array, Array]:
     found = np.linalg.lstsq(A, y, rcond=None)[0]
     left, spare = y - A @ found, len(y) - A.shape[1]
     spread = np.diag(np.linalg.pinv(A.T @ A)) * (left @ left) / spare
-    return found, t.ppf(0.975, spare) * np.sqrt(spread)
+    return np.asarray(found, float), np.asarray(t.ppf(0.975, spare) * np.sqrt(spread))
 
 
 def filtered_stretch(spacing: float) -> float:
