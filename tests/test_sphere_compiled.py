@@ -376,23 +376,6 @@ def test_a_flow_that_needs_too_many_steps_says_so(monkeypatch):
 # tokens that have met
 
 
-@STATES
-def test_tokens_that_meet_follow_the_first_of_them(as_gram):
-    x = ball(5, 3)
-    x[3] = x[1]
-    g, lead = x @ x.T, np.arange(5)
-    assert compiled._meet(g, lead, 1e-10) == 1
-    assert lead.tolist() == [0, 1, 2, 1, 4]
-    assert compiled._meet(g, lead, 1e-10) == 1  # once
-    a = np.arange(25.0).reshape(5, 5) if as_gram else np.arange(15.0).reshape(5, 3)
-    was = a.copy()
-    compiled._follow_leaders(a, as_gram, lead)
-    assert (a[3] == a[1]).all()
-    assert (a[[0, 2, 4]][:, :3] == was[[0, 2, 4]][:, :3]).all()
-    if as_gram:
-        assert (a[:, 3] == a[:, 1]).all()
-
-
 def test_cold_tokens_without_softmax_are_followed_to_the_end():
     """At beta = 12 clusters contract like 160000, and two of them merge like e^(12 cos)."""
     x = np.stack([ball(16, 8, seed) for seed in range(3)])

@@ -25,9 +25,12 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from attnflow.errors import FlowStopped
 from attnflow.validate import Array
+
+Places = NDArray[np.int64]
 
 #: Nodes of the method are not needed: the field does not depend on time.
 _A = np.array(
@@ -195,7 +198,7 @@ def _products(y: Array, gram: bool, g: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _follow_leaders(a: Array, gram: bool, lead: Array) -> None:
+def _follow_leaders(a: Array, gram: bool, lead: Places) -> None:
     """Give tokens that have met their leader's rows (and columns) of a state or a derivative."""
     for i in range(len(lead)):
         if lead[i] != i:
@@ -207,7 +210,7 @@ def _follow_leaders(a: Array, gram: bool, lead: Array) -> None:
 
 
 @njit(cache=True, nogil=True)
-def _meet(g: Array, lead: Array, near: float) -> int:
+def _meet(g: Array, lead: Places, near: float) -> int:
     """Tokens that meet get a leader, the first of them; how many have one."""
     followers = 0
     for i in range(len(lead)):
@@ -222,7 +225,7 @@ def _meet(g: Array, lead: Array, near: float) -> int:
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def _derivative(
-    y: Array, gram: bool, beta: float, normalised: bool, lead: Array, met: int, room: Array,
+    y: Array, gram: bool, beta: float, normalised: bool, lead: Places, met: int, room: Array,
     out: Array,
 ) -> None:  # fmt: skip
     """dy/dt of a state, which is G or the tokens."""
@@ -247,7 +250,7 @@ def _combine(weights: Array, k: Array, h: float, stages: int, out: Array) -> Non
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def _advance(
-    y: Array, h: float, gram: bool, beta: float, normalised: bool, lead: Array, met: int,
+    y: Array, h: float, gram: bool, beta: float, normalised: bool, lead: Places, met: int,
     room: Array, k: Array, new: Array, rest: Array,
 ) -> float:  # fmt: skip
     """One step of length h: stages into k (k[0] is given), the end into `new`; the error."""
