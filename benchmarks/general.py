@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -45,19 +44,10 @@ def measures(n: int) -> tuple[np.ndarray, np.ndarray]:
     return rng.normal(size=(n, 2)), 0.5 + rng.normal(size=(n, 2)) * [0.7, 1.3]
 
 
-def least_time(solve: Callable[[], Any], times: int) -> tuple[float, Any]:
-    best = np.inf
-    for _ in range(times):
-        start = time.process_time()
-        out = solve()
-        best = min(best, time.process_time() - start)
-    return best, out
-
-
 def ours(cost: np.ndarray, eps: float) -> dict[str, Any]:
     n = len(cost)
     sinkhorn(cost[:50, :50])
-    seconds, found = least_time(lambda: sinkhorn(cost / -eps, tol=TOL), 5 if n < 2000 else 3)
+    seconds, found = report.least_time(lambda: sinkhorn(cost / -eps, tol=TOL), 5 if n < 2000 else 3)
     plan = found.plan()
     error = max(np.abs(plan.sum(axis=k) - 1 / n).sum() for k in (0, 1))
     return {"seconds": seconds, "products": found.iterations, "error": float(error)}
@@ -70,7 +60,7 @@ def pots(cost: np.ndarray, eps: float) -> dict[str, Any]:
     n = len(cost)
     w = np.full(n, 1 / n)
     timed = TIMED.get((n, eps), POT_SWEEPS)
-    seconds, (plan, log) = least_time(
+    seconds, (plan, log) = report.least_time(
         lambda: ot.sinkhorn(
             w, w, cost, eps, numItermax=timed, stopThr=TOL / np.sqrt(n), log=True, warn=False
         ),
@@ -114,7 +104,7 @@ def otts(x: np.ndarray, y: np.ndarray, eps: float) -> dict[str, Any]:
                 return out.f, out.g, out.n_iters
 
             jax.block_until_ready(solve(cost))
-            seconds, (f, g, sweeps) = least_time(
+            seconds, (f, g, sweeps) = report.least_time(
                 lambda solve=solve: jax.block_until_ready(solve(cost)), 2 if not log_only else 1
             )
             logits = (np.asarray(f)[:, None] + np.asarray(g) - np.asarray(cost)) / eps
@@ -152,7 +142,7 @@ def dense() -> list[dict[str, Any]]:
 def at_scale(n: int, eps: float) -> dict[str, Any]:
     """One row, and the row marginal at a sample of tokens by direct summation."""
     x, y = measures(n)
-    seconds, found = least_time(lambda: pair_bridge(x, y, eps, tol=TOL), 1)
+    seconds, found = report.least_time(lambda: pair_bridge(x, y, eps, tol=TOL), 1)
     peak = report.peak_memory()
     some = np.random.default_rng(1).choice(n, 100, replace=False)
     rows = [
@@ -179,7 +169,7 @@ def one_layer(n: int) -> dict[str, Any]:
     out: dict[str, Any] = {"n": n}
     for name, K in (("Q = K", I), ("Q = -K", -I)):
         layer = SinkhornAttention(I, K, I, eps=1.0, tol=1e-8)
-        out[f"seconds {name}"], _ = least_time(lambda layer=layer: layer.velocity(x), 1)
+        out[f"seconds {name}"], _ = report.least_time(lambda layer=layer: layer.velocity(x), 1)
     return out | {"peak GB": report.peak_memory() / 1e9, "dense GB": 8 * n**2 / 1e9}
 
 
@@ -188,7 +178,7 @@ def without_a_matrix(name: str) -> dict[str, Any]:
     n, eps = PEER_SIZE, PEER_EPS
     x, y = measures(n)
     if name == "attnflow":
-        seconds, found = least_time(lambda: pair_bridge(x, y, eps, tol=TOL), 3)
+        seconds, found = report.least_time(lambda: pair_bridge(x, y, eps, tol=TOL), 3)
         f, g = found.f * eps, found.g * eps
     elif name.startswith("GeomLoss"):
         import torch
@@ -202,7 +192,7 @@ def without_a_matrix(name: str) -> dict[str, Any]:
         )  # fmt: skip
         a, b = torch.as_tensor(x), torch.as_tensor(y)
         loss(a[:50], b[:50])
-        seconds, (f, g) = least_time(lambda: loss(a, b), 1)
+        seconds, (f, g) = report.least_time(lambda: loss(a, b), 1)
         f, g = f.numpy().ravel(), g.numpy().ravel()
     else:
         import jax
@@ -221,7 +211,7 @@ def without_a_matrix(name: str) -> dict[str, Any]:
 
         u, v = jax.numpy.asarray(x), jax.numpy.asarray(y)
         jax.block_until_ready(solve(u, v))
-        seconds, (f, g) = least_time(lambda: jax.block_until_ready(solve(u, v)), 1)
+        seconds, (f, g) = report.least_time(lambda: jax.block_until_ready(solve(u, v)), 1)
         shift = eps * np.log(n)  # its potentials hold the masses
         f, g = np.asarray(f) / 2 + shift, np.asarray(g) / 2 + shift
     error = 0.0
@@ -314,15 +304,15 @@ def shown_limits() -> dict[str, Any]:
     for n, eps in ((1000, 0.1), (4000, 0.1)):
         x, y = measures(n)
         scores = squared_distances(x, y, -2.0 * eps)
-        seconds, found = least_time(lambda scores=scores: sinkhorn(scores, tol=TOL), 3)
+        seconds, found = report.least_time(lambda scores=scores: sinkhorn(scores, tol=TOL), 3)
         kernel, v = np.exp(scores), np.ones(n)
-        one, _ = least_time(lambda kernel=kernel, v=v: (kernel @ v, v @ kernel), 20)
+        one, _ = report.least_time(lambda kernel=kernel, v=v: (kernel @ v, v @ kernel), 20)
         rows.append(limited(f"sinkhorn, {n} tokens, a matrix", seconds, found.iterations, one))
     n, eps = 200_000, 0.1
     x = measures(n)[0]
-    seconds, bridge = least_time(lambda: self_bridge(x, eps, tol=TOL), 3)
+    seconds, bridge = report.least_time(lambda: self_bridge(x, eps, tol=TOL), 3)
     rough, v = bridge.kernel.rough(ROUGH), np.full(n, 1 / n)
-    one, _ = least_time(lambda: rough(v), 5)
+    one, _ = report.least_time(lambda: rough(v), 5)
     rows.append(limited(f"self_bridge, {n} tokens, fast", seconds, bridge.iterations, one))
     text = {"job": str, "seconds": "{:.3f}".format, "products": str, "limit": "{:.3f}".format}
     report.show(rows, text | {"share": "{:.0%}".format})

@@ -8,9 +8,7 @@ the processor on one core, the least of several runs; compiled and warm.
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import report  # isort: split
@@ -26,20 +24,11 @@ TEMPERATURES = (1.0, 0.1)
 LOOPED = 100
 
 
-def least_time(solve: Callable[[], Any], times: int) -> tuple[float, Any]:
-    best = np.inf
-    for _ in range(times):
-        start = time.process_time()
-        out = solve()
-        best = min(best, time.process_time() - start)
-    return best, out
-
-
 def pots(x: np.ndarray, eps: float) -> float:
     import ot
 
     w = np.full(N, 1 / N)
-    seconds, _ = least_time(
+    seconds, _ = report.least_time(
         lambda: [
             ot.sinkhorn(w, w, squared_distances(z, z, 2.0), eps, numItermax=20_000,
                         stopThr=TOL / np.sqrt(N), warn=False)
@@ -72,7 +61,9 @@ def otts(x: np.ndarray, eps: float) -> float:
         solve = jax.jit(jax.vmap(one))
         z = jax.numpy.asarray(x)
         jax.block_until_ready(solve(z))
-        seconds, (f, g) = least_time(lambda solve=solve, z=z: jax.block_until_ready(solve(z)), 3)
+        seconds, (f, g) = report.least_time(
+            lambda solve=solve, z=z: jax.block_until_ready(solve(z)), 3
+        )
         some = np.asarray(f)[0][:, None] + np.asarray(g)[0] - 2 * squared_distances(x[0], x[0], 2.0)
         error = np.abs(np.exp(some / (2 * eps)).sum(axis=1) - 1 / N).sum()
         if error <= 10 * TOL:
@@ -85,8 +76,8 @@ def main() -> None:
     self_bridges(x[:2], 1.0)
     rows = []
     for eps in TEMPERATURES:
-        seconds, found = least_time(lambda eps=eps: self_bridges(x, eps, tol=TOL), 5)
-        loop, _ = least_time(
+        seconds, found = report.least_time(lambda eps=eps: self_bridges(x, eps, tol=TOL), 5)
+        loop, _ = report.least_time(
             lambda eps=eps: [self_bridge(z, eps, tol=TOL).barycentric() for z in x[:LOOPED]], 3
         )
         row: dict[str, Any] = {

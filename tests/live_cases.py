@@ -24,6 +24,7 @@ from attnflow import (
     langevin,
     line,
     lipschitz,
+    norms,
     schemes,
     sphere,
 )
@@ -259,6 +260,27 @@ def flows_on_the_sphere(rng: np.random.Generator) -> Iterator[Pair]:
         yield Pair(
             "attnflow.hittingTime(a[0], a[1], 1e-3)", [b, n], sphere.hitting_time(b, n, 1e-3), 1e-7
         )  # fmt: skip
+
+
+@compares("normReading", "normPath", "normMeeting", "normLayer", "normDepth")
+def four_normalisations(rng: np.random.Generator) -> Iterator[Pair]:
+    beta, n, delta, gap = rng.uniform(0, 4), int(rng.integers(2, 500)), 0.1, rng.uniform(0.01, 1)
+    read = norms.reading(gap, beta, n)
+    yield Pair(
+        "Object.values(attnflow.normReading(...a))", [gap, beta, n], [float(part) for part in read]
+    )
+    for norm in norms.NORMS:
+        late = norms.log_meeting_time(norm, beta, n, delta)
+        yield Pair("attnflow.normMeeting(...a)", [norm, beta, n, delta], late, 1e-6)
+        yield Pair("attnflow.normPath(...a)[99]", [norm, beta, n, delta, 100],
+                   [1 - delta, late], 1e-4)  # fmt: skip
+        kept = norms.equiangular_layers(norm, beta, n, 1, step=0.7)
+        yield Pair(
+            "attnflow.normLayer([1, 1], ...a)", [norm, beta, n, 0.7],
+            [kept.gaps[-1], kept.sizes[-1]],
+        )  # fmt: skip
+        depth = np.ceil(norms.layers_to_meet(norm, beta, n, delta, step=0.3))
+        yield Pair("attnflow.normDepth(...a)", [norm, beta, n, delta, 0.3, 10**6], depth)
 
 
 # --- rescaled tokens -----------------------------------------------------------------------------

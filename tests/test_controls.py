@@ -5,8 +5,9 @@ outside Jupyter, figures aside, and the claim's check must come out "fails". A c
 sabotage fails the suite, and so does a chapter whose honest run is not sound. All tests of a
 chapter share one pass over it (see controls/chapter.py), which the first of them waits for.
 
-A sabotage acts from its claim's section on (see sabotage/__init__.py). With `pytest --replay` all
-act from the first cell on: slow, but a mistake that then cancels itself out is found.
+A sabotage acts from its claim's section on (see sabotage/__init__.py), and cells on which the check
+does not depend are left out (see controls/slices.py). With `pytest --replay` all act from the first
+cell on and every cell runs: slow, but a mistake that then cancels itself out is found.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "optimal_transport": {"cells": 120},
     "attention": {"n": 10},
     "one_step": {"repeats": 100},
+    "normalisation": {"n": 8, "draws": 3},
 }
 CHAPTERS = list(dict.fromkeys([*SMALL, *PROJECT.chapters()]))
 for module in sorted((Path(__file__).parent / "sabotage").glob("[a-z]*.py")):
@@ -56,7 +58,7 @@ def report(request: pytest.FixtureRequest) -> Callable[[str], Report]:
     """What came of a chapter and of the sabotages asked for, computed once a session."""
     cases = [getattr(item, "callspec", None) for item in request.session.items]
     asked = {case.params.get("claim") for case in cases if case is not None}
-    replay = {"since": FIRST_CELL} if request.config.getoption("replay") else {}
+    replay = {"since": FIRST_CELL, "whole": True} if request.config.getoption("replay") else {}
 
     @cache
     def of(chapter: str) -> Report:

@@ -13,11 +13,13 @@ import time
 from types import ModuleType
 
 import nbformat
+import numpy as np
 import pytest
 from controls import chapter, fork
 from controls.cells import CELL, FIRST_CELL, SECTION, Cell, read_cells, span
 from controls.chapter import Report, survey
 from controls.fork import AVAILABLE, NoAnswer, forked
+from controls.slices import needed
 from controls.stage import Patch, Sabotage
 from lanes import lane
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
@@ -289,3 +291,50 @@ class TestCells:
             span(CELLS, ["mini.now"], "Nowhere")
         with pytest.raises(ValueError, match="nothing is checked since"):
             span(CELLS, ["mini.before"], "What would break it")
+
+
+class TestSlices:
+    """Cells on which a check does not depend are left out, and no others."""
+
+    @staticmethod
+    def kept(*sources: str, space: dict[str, object] | None = None) -> list[int]:
+        cells = [*(Cell(source) for source in sources), Cell("check('mini.now', measured=x)")]
+        return needed(cells, range(len(cells)), ["mini.now"], space or {})[:-1]
+
+    def test_what_binds_a_name_that_is_read_stays_and_the_rest_goes(self) -> None:
+        assert self.kept("y = 1", "z = 2", "x = y") == [0, 2]
+
+    @pytest.mark.parametrize(
+        "change",
+        ["x[0] = 1", "x.append(1)", "x += [1]", "x[0].y = 2", "del x[0]", "for x in y: pass"],
+    )
+    def test_what_changes_an_object_stays(self, change: str) -> None:
+        assert self.kept("x = [0]", change) == [0, 1]
+
+    def test_what_a_function_reads_its_caller_reads(self) -> None:
+        assert self.kept("a = 1", "b = 2", "def f():\n    return g()", "def g():\n    return a",
+                         "x = f()") == [0, 2, 3, 4]  # fmt: skip
+
+    def test_who_draws_changes_the_generator_for_those_who_draw_later(self) -> None:
+        drawn = ("def draw():\n    return rng.normal()", "y = draw()", "z = rng", "x = draw()")
+        rng = {"rng": np.random.default_rng(0)}
+        assert self.kept(*drawn, space=rng) == [0, 1, 2, 3]
+        assert self.kept("y = 3", "x = rng.normal()", "z = rng.normal()", space=rng) == [1]
+
+    def test_modules_and_functions_are_not_changed_by_being_called(self) -> None:
+        assert self.kept("y = np.sqrt(2)", "x = np.sqrt(3)", space={"np": np}) == [1]
+
+    def test_a_control_needs_no_cells_of_its_own(self) -> None:
+        cells = [
+            Cell("x = 1"),
+            Cell("check('mini.now', measured=x)"),
+            Cell("y = 1"),
+            Cell("control('mini.now', measured=y)"),
+        ]
+        assert needed(cells, range(4), ["mini.now"], {}) == [0, 1]
+        cells[3] = Cell("control('mini.now', measured=y)\ncheck('mini.now', measured=y)")
+        assert needed(cells, range(4), ["mini.now"], {}) == [0, 1, 2, 3]
+
+    def test_parameters_stay(self) -> None:
+        cells = [Cell("n = 1", parameters=True), Cell("check('mini.now', measured=1)")]
+        assert needed(cells, range(2), ["mini.now"], {}) == [0, 1]

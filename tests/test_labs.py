@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from browsers import chromium
 
-from attnflow import densities, figures, gaussian, langevin, lipschitz, schemes, sphere
+from attnflow import densities, figures, gaussian, langevin, lipschitz, norms, schemes, sphere
 from attnflow.attention import SoftmaxAttention
 from attnflow.book.chapters import find_project
 from attnflow.book.labs import LEVELS, fragment, phase_diagrams, scripts
@@ -471,3 +471,13 @@ def test_the_limit_of_the_crowd(shelf: Shelf) -> None:
     ours, _ = gaussian.covariance_flow("L2", B, B, V, [[1.0, 0.3], [0.3, 0.5]], 1.5)
     live = np.array(shelf.state("crowd", "s.limit.covs[s.limit.covs.length - 1]"))
     assert np.abs(live - ours).max() <= 1e-5
+
+
+@browser
+def test_the_four_clocks(shelf: Shelf) -> None:
+    shelf.lab("clocks")
+    live, layers = shelf.state("clocks", "[s.times, s.layers]")
+    for norm in norms.NORMS:
+        ours = norms.log_meeting_time(norm, 4.0, 256, 0.1)
+        assert live[norm] == pytest.approx(ours, abs=1e-7)
+        assert layers[norm] == np.ceil(norms.layers_to_meet(norm, 4.0, 256, 0.1))

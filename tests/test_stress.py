@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import random
@@ -64,11 +65,15 @@ class Siege:
             return None if driver.finish() == -signal.SIGKILL else driver.finish()
 
     def _kill_a_kernel(self, driver: Driver) -> None:
-        at_work = {pid for _, pid in driver.executions()} & set(driver.left())
-        others = set(driver.left()) - {driver.process.pid}
-        victims = sorted(at_work or others)
-        if victims:
-            os.kill(self.random.choice(victims), signal.SIGKILL)
+        for _ in range(100):  # a kernel may end by itself between the look and the shot
+            at_work = {pid for _, pid in driver.executions()} & set(driver.left())
+            others = set(driver.left()) - {driver.process.pid}
+            victims = sorted(at_work or others)
+            if not victims:
+                return
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.random.choice(victims), signal.SIGKILL)
+                return
 
 
 def undisturbed(project: Project, folder: Path) -> list[dict[str, str]]:

@@ -14,6 +14,7 @@ import pytest
 from attnflow import claims
 from attnflow.claims import comparing
 from controls.cells import SECTION, Cell
+from controls.slices import needed
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -24,6 +25,7 @@ class Sabotage(NamedTuple):
     mistake: Patch
     claims: tuple[str, ...]
     since: str = SECTION
+    whole: bool = False  #: whether cells run on which the checks do not depend
 
 
 class Trial(NamedTuple):
@@ -89,8 +91,9 @@ class Stage:
     def attempt(self, patch: pytest.MonkeyPatch, wrong: Sabotage, span: range) -> dict[str, Trial]:
         """Make the mistake now, run these cells, and see whether the claims' checks fail.
 
-        As the cells before the span have run in full and those of the span run without a gap, a
-        mistake that changes nothing reproduces the honest rows: what fails, fails for the mistake.
+        As the cells before the span have run in full and those of the span run without a gap, or
+        without those on which the checks do not depend, a mistake that changes nothing reproduces
+        the honest rows: what fails, fails for the mistake.
         """
         imported, shown = self._imported(self.cells[: span.start]), reexports()
         wrong.mistake(patch)
@@ -100,7 +103,8 @@ class Stage:
         for name, module, attribute in imported:
             self.space[name] = getattr(module, attribute)
         self.rows, self.awaited, raised = [], set(wrong.claims), []
-        for k in span:
+        kept = span if wrong.whole else needed(self.cells, span, wrong.claims, self.space)
+        for k in kept:
             try:
                 self.run(self.cells[k])
             except AllCaught:

@@ -8,20 +8,9 @@ import numpy as np
 import pytest
 from controls.cells import FIRST_CELL
 
-from attnflow.gaussian import affine, cones, fates, stored, system
+from attnflow.gaussian import cones, fates, stored
 from sabotage import sabotage
-
-
-def _bent(patch: pytest.MonkeyPatch, bend: Any) -> None:
-    """Change B wherever the covariance's flow asks for it."""
-    honest = affine.factors_and_shift
-
-    def wrong(layer: Any, F: np.ndarray, mean: np.ndarray) -> tuple[np.ndarray, ...]:
-        left, right, c = honest(layer, F, mean)
-        return bend(left @ right), np.eye(len(F)), c
-
-    patch.setattr(affine, "factors_and_shift", wrong)
-    patch.setattr(system, "factors_and_shift", wrong)
+from sabotage.gaussian_flows import _bent
 
 
 @sabotage("third_case.count")

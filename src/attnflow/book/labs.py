@@ -26,8 +26,8 @@ from attnflow.sphere.stored import figure3
 MATHS = tuple(
     f"live/maths/{name}.js"
     for name in (
-        "numbers", "matrices", "integrate", "bridge", "balance", "attention", "sphere", "rescaled",
-        "lipschitz", "gaussian", "mixture", "langevin", "waves",
+        "numbers", "matrices", "integrate", "bridge", "balance", "attention", "sphere", "norms",
+        "rescaled", "lipschitz", "gaussian", "mixture", "langevin", "waves",
     )
 )  # fmt: skip
 #: What laboratories have in common, and what figures that move and coloured texts need beyond it.

@@ -43,7 +43,7 @@ from attnflow.lipschitz.configurations import adversarial as adversarial
 from attnflow.lipschitz.configurations import large_radius as large_radius
 from attnflow.lipschitz.configurations import spread as spread
 from attnflow.lipschitz.configurations import spread_bound as spread_bound
-from attnflow.lipschitz.crowd import Exponent as Exponent
+from attnflow.lipschitz.crowd import Attained as Attained
 from attnflow.lipschitz.crowd import exponent as exponent
 from attnflow.lipschitz.crowd import exponent_lower_bound as exponent_lower_bound
 from attnflow.lipschitz.crowd import exponent_upper_bound as exponent_upper_bound
@@ -61,6 +61,5 @@ from attnflow.lipschitz.leaders import Places as Places
 from attnflow.lipschitz.leaders import places as places
 from attnflow.lipschitz.leaders import two_leaders as two_leaders
 from attnflow.lipschitz.leaders import two_leaders_bound as two_leaders_bound
-from attnflow.lipschitz.sharp import SharpConstant as SharpConstant
 from attnflow.lipschitz.sharp import sharp_constant as sharp_constant
 from attnflow.lipschitz.sharp import sharp_upper_bound as sharp_upper_bound

@@ -48,17 +48,17 @@ CLOSED = 1e-9
 DIRECTIONS = 721
 
 
-class Exponent(NamedTuple):
-    """The exponent, and where followers must stand to reach it."""
+class Attained(NamedTuple):
+    """A maximum over the unit ball, and where followers stand to reach it."""
 
     value: float  #: attained at x
     x: Array  #: (d,), in the unit ball
-    residual: float  #: by how much the exponent may at most be larger
+    residual: float  #: by how much the maximum may at most be larger
     iterations: int  #: halvings of the interval of the number
     converged: bool  #: whether the residual is no more than rounding
 
 
-def exponent(A: ArrayLike) -> Exponent:
+def exponent(A: ArrayLike) -> Attained:
     r""":math:`\Gamma = \frac12\max_{|x|\le1}(|Ax| - \langle Ax, x\rangle)`, and a maximiser.
 
     It is at least :func:`attnflow.lipschitz.gamma`. A rotation by a right angle has no real
@@ -74,7 +74,7 @@ def exponent(A: ArrayLike) -> Exponent:
     A = square(A)
     size = norm(A, "A")
     if size == 0:
-        return Exponent(0.0, np.zeros(len(A)), 0.0, 0, True)
+        return Attained(0.0, np.zeros(len(A)), 0.0, 0, True)
     B = A / size
     gram, symmetric = B.T @ B, (B + B.T) / 2
 
@@ -94,7 +94,7 @@ def exponent(A: ArrayLike) -> Exponent:
     x = x * np.sign(x[np.abs(x).argmax()])  # -x is as good
     value = float(np.linalg.norm(B @ x) - x @ B @ x) / 2
     gap = max(above / 2 - value, 0.0)
-    found = Exponent(size * value, x, size * gap, HALVINGS, gap <= CLOSED * value)
+    found = Attained(size * value, x, size * gap, HALVINGS, gap <= CLOSED * value)
     if not found.converged:
         advice = "the exponent may be larger by that share; the maximiser is not unique"
         warnings.warn(

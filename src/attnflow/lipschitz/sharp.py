@@ -19,7 +19,6 @@ result vouches for itself.
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,21 +26,11 @@ from numpy.typing import ArrayLike
 from attnflow import validate
 from attnflow.errors import NotConverged
 from attnflow.lipschitz.ball import norm, radius, sizes, square
-from attnflow.lipschitz.crowd import APART, CLOSED, HALVINGS, best_in_plane
+from attnflow.lipschitz.crowd import APART, CLOSED, HALVINGS, Attained, best_in_plane
 from attnflow.validate import Array
 
 
-class SharpConstant(NamedTuple):
-    """The constant, and where followers stand to reach it."""
-
-    value: float  #: attained at x
-    x: Array  #: (d,), in the unit ball
-    residual: float  #: by how much the constant may at most be larger
-    iterations: int  #: halvings of the interval of the number
-    converged: bool  #: whether the residual is no more than rounding
-
-
-def sharp_constant(A: ArrayLike) -> SharpConstant:
+def sharp_constant(A: ArrayLike) -> Attained:
     r""":math:`c(A) = \max_{|x|\le1}\sqrt{|Ax|^2 - \langle Ax, x\rangle_+^2}`, and a maximiser.
 
     It lies between half the norm of A and all of it.
@@ -54,7 +43,7 @@ def sharp_constant(A: ArrayLike) -> SharpConstant:
     A = square(A)
     size = norm(A, "A")
     if size == 0:
-        return SharpConstant(0.0, np.zeros(len(A)), 0.0, 0, True)
+        return Attained(0.0, np.zeros(len(A)), 0.0, 0, True)
     B = A / size
     gram, symmetric = B.T @ B, (B + B.T) / 2
 
@@ -74,7 +63,7 @@ def sharp_constant(A: ArrayLike) -> SharpConstant:
     x = x * np.sign(x[np.abs(x).argmax()])  # -x is as good
     value = float(np.sqrt(_height(np.asarray((B @ x) @ (B @ x)), np.asarray(x @ B @ x))))
     gap = max(float(np.sqrt(above)) - value, 0.0)
-    found = SharpConstant(size * value, x, size * gap, HALVINGS, gap <= CLOSED * value)
+    found = Attained(size * value, x, size * gap, HALVINGS, gap <= CLOSED * value)
     if not found.converged:
         advice = "the constant may be larger by that share; the maximiser is not unique"
         warnings.warn(
