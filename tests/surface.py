@@ -129,6 +129,13 @@ def _dynamics() -> list[Call]:
     return [
         Call("sphere.velocity", sphere.velocity, {"x": UNIT, "beta": 1.0}),
         Call("sphere.energy", sphere.energy, {"x": UNIT, "beta": 1.0}),
+        Call("field_jacobian", sphere.field_jacobian, {"x": UNIT, "beta": 1.0, "weights": None}),
+        Call("saddle_bound", sphere.saddle_bound, {"x": UNIT, "beta": 1.0}),
+        Call("critical_points", sphere.critical_points,
+             {"n": 3, "d": 2, "beta": 1.0, "draws": 1, "rng": np.random.default_rng(0)}),
+        Call("described", sphere.described, {"x": UNIT, "beta": 1.0}),
+        Call("exponential_modes", sphere.exponential_modes, {"beta": 1.0, "d": 3, "count": 4}),
+        Call("pair_modes", sphere.pair_modes, {"x": UNIT, "count": 3}),
         Call("sphere.flow", sphere.flow, {"x0": UNIT, "beta": 1.0, "times": TIMES}),
         Call("gram_flow", sphere.gram_flow, {"G0": UNIT @ UNIT.T, "beta": 1.0, "times": TIMES}),
         Call("sphere.gamma", sphere.gamma, {"beta": 1.0, "n": 4, "times": TIMES}),

@@ -5,9 +5,10 @@ import pytest
 from scipy.optimize import minimize_scalar
 from tolerances import EXPONENTIAL, ROUNDING
 
-from attnflow import gaussian
+from attnflow import differences, gaussian
 from attnflow.densities import Gaussian, GaussianMixture
-from attnflow.schemes import stability
+from attnflow.errors import FlowStopped
+from attnflow.schemes import euler_path, stability
 
 MIX = GaussianMixture([0.5, 0.5], [-2.0, 2.0], [1.0, 1.0])
 
@@ -54,8 +55,48 @@ def test_the_mixture_folds_after_the_known_number_of_steps(eps, steps):
     assert got[-1] <= 0
 
 
-def test_the_time_of_breakdown_is_the_known_number():
-    assert abs(stability.euler_breakdown(np.pi / 4, 1.0) - 1.509626) <= 1e-6
+def test_the_constant_of_breakdown_is_the_least_of_its_quotient():
+    least = minimize_scalar(lambda k: k / np.log(k**2 / 2 - 1), bounds=(3, 8), method="bounded")
+    assert abs(stability.euler_breakdown(1.0, 1.0) - least.fun) <= 1e-9
+    assert abs(stability.euler_breakdown(0.5, 0.04) - 0.1 * least.fun) <= 1e-9
+
+
+def test_the_filter_is_the_largest_symbol_of_the_differences():
+    h, worst = 0.1, 0.0
+    for theta in np.linspace(1.5, 2.1, 601):
+        x = h * np.arange(-40, 41)
+        worst = max(worst, h * differences.on_grid(np.sin(theta * x / h), h)[40])
+    assert abs(stability.filtered_stretch(0.5) - worst) <= 1e-6
+
+
+def test_nodes_that_contract_below_the_filter_fold():
+    far = GaussianMixture([0.5, 0.5], [-2.5, 2.5], [1.0, 1.0])
+    with pytest.raises(
+        FlowStopped, match=r"explicit Euler folded the nodes after \d+ of 160 steps"
+    ):
+        euler_path(far, 0.0125, 2.0)
+    assert (np.diff(euler_path(far, 0.0125, 0.4).states[-1]) > 0).all()
+
+
+def test_the_law_of_breakdown_is_found_with_its_next_order():
+    eps = 0.01 / 2.0 ** np.arange(0, 5, 0.5)
+    times = 1.4 * np.sqrt(eps)
+    for _ in range(60):  # t = 1.4 sqrt(eps) exp(-0.8 log(n)/n) with n = t/eps
+        n = times / eps
+        times = 1.4 * np.sqrt(eps) * np.exp(-0.8 * np.log(n) / n)
+    found = stability.fit_breakdown(eps, times)
+    assert abs(found.order.slope - 0.5) <= 1e-9
+    assert abs(found.constant - 1.4) <= 1e-9
+    assert found.interval[0] <= found.constant <= found.interval[1]
+    noisy = stability.fit_breakdown(eps, times * np.exp(0.01 * (-1.0) ** np.arange(10)))
+    low, high = noisy.order.interval
+    assert high - low > 0.01
+    assert low < 0.5 < high
+    for few in ([0.1, 0.2, 0.3], [0.1, 0.2, 0.3, 0.4, 0.5]):
+        with pytest.raises(ValueError, match="at least four points each, got"):
+            stability.fit_breakdown(few, few[:3])
+    with pytest.raises(ValueError, match="eps and times must be > 0, got -1"):
+        stability.fit_breakdown(eps, -np.ones(10))
 
 
 def test_what_is_refused():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
-from spheres import NORMALISED, ball
+from spheres import NORMALISED, ball, plain_flow
 from tolerances import (
     EXPONENTIAL,
     FIRST_DIFFERENCE,
@@ -152,8 +152,9 @@ def one_step(x, h, as_gram, beta, normalised=True):
     y = state(x, as_gram)
     n, m = y.shape
     k, room, new, rest = np.empty((7, n, m)), np.empty((n, n)), np.empty((n, m)), np.empty((n, m))
-    compiled._derivative(y, as_gram, beta, normalised, room, k[0])
-    error = compiled._advance(y, h, as_gram, beta, normalised, room, k, new, rest)
+    alone = np.arange(len(y))
+    compiled._derivative(y, as_gram, beta, normalised, alone, 0, room, k[0])
+    error = compiled._advance(y, h, as_gram, beta, normalised, alone, 0, room, k, new, rest)
     return y, k, new, error
 
 
@@ -199,7 +200,7 @@ def test_the_continuation_begins_and_ends_with_the_step(as_gram):
 def test_the_last_stage_is_the_derivative_at_the_end(as_gram, normalised):
     _, k, new, _ = one_step(ball(5, 3), 0.1, as_gram, 2.0, normalised)
     out, room = np.empty_like(new), np.empty((5, 5))
-    compiled._derivative(new, as_gram, 2.0, normalised, room, out)
+    compiled._derivative(new, as_gram, 2.0, normalised, np.arange(len(new)), 0, room, out)
     assert np.abs(out - k[6]).max() <= EXPONENTIAL * 10
 
 
@@ -370,3 +371,28 @@ def test_a_flow_that_needs_too_many_steps_says_so(monkeypatch):
     x, far = ball(4, 3)[None], np.array([0.0, 1e7])
     with pytest.raises(errors.FlowStopped, match=r"too many steps, more than 100000 a draw: lower"):
         clustered(x, False, 9.0, far, 1.5, 1e-5, True)
+
+
+# tokens that have met
+
+
+def test_cold_tokens_without_softmax_are_followed_to_the_end():
+    """At beta = 12 clusters contract like 160000, and two of them merge like e^(12 cos)."""
+    x = np.stack([ball(16, 8, seed) for seed in range(3)])
+    times = np.array([0.0, 1e-4, 1.0, 30.0])
+    shares, steps = compiled.clustered_tokens(x, 12.0, times, 0.999, 1e-4, False)
+    assert (np.diff(shares, axis=1) >= 0).all()
+    assert steps <= 20_000
+    finer, _ = compiled.clustered_tokens(x, 12.0, times, 0.999, 1e-5, False)
+    assert np.abs(shares - finer).max() <= 0.02
+
+
+def test_meeting_changes_no_share_where_it_is_not_needed():
+    """At beta = 4 the flow can be followed one by one."""
+    x, times = np.stack([ball(10, 3, seed) for seed in range(4)]), np.array([0.5, 2.0, 8.0, 20.0])
+    fast, _ = compiled.clustered_tokens(x, 4.0, times, 0.99, 1e-4, False)
+    for tokens, row in zip(x, fast, strict=True):
+        path = plain_flow(tokens, 4.0, np.append(0.0, times), False)[1:]
+        pairs = np.triu_indices(10, 1)
+        want = [((y @ y.T)[pairs] >= 0.99).mean() for y in path]
+        assert np.abs(row - want).max() <= 0.03

@@ -10,7 +10,7 @@ from controls.cells import CELL
 
 from attnflow import flows
 from attnflow.attention import kinds
-from attnflow.sphere import energies, orthogonal, stacks, tokens
+from attnflow.sphere import critical, energies, modes, orthogonal, stacks, tokens
 from sabotage import sabotage
 
 
@@ -85,6 +85,30 @@ def the_sphere_has_a_dimension_too_few(patch: pytest.MonkeyPatch) -> None:
         energies,
         "uniform_energy",
         lambda beta, d: honest(beta, d - 1) if d > 2 else honest(beta, 2),
+    )
+
+
+@sabotage("clustering.no-gradient")
+def the_softmax_is_not_differentiated(patch: pytest.MonkeyPatch) -> None:
+    honest = critical.field_jacobian
+    patch.setattr(
+        critical, "field_jacobian", lambda x, beta, normalised=True, **rest: honest(x, beta, False)
+    )
+
+
+@sabotage("clustering.modes")
+def the_modes_are_those_of_the_next_dimension(patch: pytest.MonkeyPatch) -> None:
+    honest = modes.exponential_modes
+    patch.setattr(modes, "exponential_modes", lambda beta, d, count: honest(beta, d + 1, count))
+
+
+@sabotage("clustering.saddles", "clustering.circle-saddles")
+def the_temperature_counts_twice(patch: pytest.MonkeyPatch) -> None:
+    honest = critical.field_jacobian
+    patch.setattr(
+        critical,
+        "field_jacobian",
+        lambda x, beta, *rest, **options: honest(x, 2 * beta, *rest, **options),
     )
 
 

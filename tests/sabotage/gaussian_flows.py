@@ -175,5 +175,14 @@ def the_values_have_the_wrong_sign(patch: pytest.MonkeyPatch) -> None:
 
 
 @sabotage("gaussian_flows.mixture-halves")
-def the_cloud_shrinks(patch: pytest.MonkeyPatch) -> None:
-    the_values_have_the_wrong_sign(patch)
+def the_cloud_is_taken_for_one_gaussian(patch: pytest.MonkeyPatch) -> None:
+    """The field is replaced by an affine one: the cloud still grows, and no half leans."""
+    honest = attention.Attention._send
+
+    def affine(self: attention.Attention, P: np.ndarray, x: np.ndarray) -> np.ndarray:
+        if len(P) != len(x):
+            return honest(self, P, x)
+        ones = np.column_stack([np.ones(len(x)), x])
+        return ones @ np.linalg.lstsq(ones, honest(self, P, x), rcond=None)[0]
+
+    patch.setattr(attention.Attention, "_send", affine)

@@ -42,6 +42,8 @@ from attnflow.schemes.stability import bridge_amplification as bridge_amplificat
 from attnflow.schemes.stability import euler_amplification as euler_amplification
 from attnflow.schemes.stability import euler_breakdown as euler_breakdown
 from attnflow.schemes.stability import euler_stretches as euler_stretches
+from attnflow.schemes.stability import filtered_stretch as filtered_stretch
+from attnflow.schemes.stability import fit_breakdown as fit_breakdown
 from attnflow.schemes.steps import Layers as Layers
 from attnflow.schemes.steps import bridge_step as bridge_step
 from attnflow.schemes.steps import euler_step as euler_step

@@ -13,6 +13,7 @@ import numpy as np
 
 from attnflow import differences, validate
 from attnflow.densities import GaussianMixture
+from attnflow.errors import FlowStopped
 from attnflow.line import LineGrid, deviations, line_grid, uniform_nodes
 from attnflow.schemes.steps import iterate
 from attnflow.transport.bridge import self_bridge
@@ -85,7 +86,9 @@ def euler_path(
     r"""The nodes after every explicit Euler step :math:`x - \tfrac\varepsilon2\nabla\log\rho` up to T.
 
     The score is that of the density which the nodes carry. Explicit Euler amplifies waves shorter
-    than about :math:`3\sqrt\varepsilon`, so its grid is too coarse to hold them.
+    than about :math:`3\sqrt\varepsilon`, so its grid is too coarse to hold them: as long as it does not
+    contract below :func:`~attnflow.schemes.filtered_stretch`. Nodes that fold raise
+    :class:`~attnflow.errors.FlowStopped`.
 
     >>> from attnflow.densities import Gaussian
     >>> path = euler_path(Gaussian(0.0, 1.0), 0.05, 0.1)
@@ -96,8 +99,13 @@ def euler_path(
     nodes = uniform_nodes(density, _euler_spacing(density, eps), half_width)
     log_rho0 = density.logpdf(nodes.x)
     states = [nodes.x]
-    for _ in range(depth):
+    for k in range(depth):
         x = states[-1]
+        if (differences.on_grid(x, nodes.h) <= 0).any():
+            raise FlowStopped(
+                f"explicit Euler folded the nodes after {k} of {depth} steps: they came nearer than "
+                f"its filter allows; end before T = {T:g}"
+            )
         states.append(x - eps / 2 * _carried_score(x, log_rho0, nodes.h))
     return Path(nodes, _times(eps, depth), np.stack(states))
 

@@ -16,13 +16,21 @@ that would filter short waves away.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.stats import t
 
 from attnflow import validate
 from attnflow.densities import GaussianMixture
+from attnflow.rates import Rate
 from attnflow.validate import Array
 
+#: :math:`\nu = \min_\kappa \kappa/\log(\kappa^2/2-1)`, attained at :math:`\kappa = 4.5136`.
+BREAKDOWN = 2.0352503547365
+#: The largest symbol of the differences of order eight, over the grid's step.
+SYMBOL = 1.7305984209
 #: Rounding is amplified like everything else: after a hundred steps or so it folds the map by itself.
 MOST_STEPS = 80
 
@@ -54,17 +62,84 @@ def _waves(s: ArrayLike) -> Array:
 
 
 def euler_breakdown(r: float, eps: float) -> float:
-    r"""The time :math:`(e\,r/\sqrt2)\sqrt\varepsilon` at which explicit Euler breaks down.
+    r"""The time :math:`\nu r\sqrt\varepsilon`, :math:`\nu = 2.0353`, at which explicit Euler breaks down.
 
-    r is the distance of the nearest complex zero of the density from the real axis: its waves start
-    at :math:`e^{-rk}`, step n multiplies them by :math:`(\varepsilon k^2/2)^n`, and the largest
-    product, at :math:`k = 2n/r`, passes one after :math:`n = e\,r/\sqrt{2\varepsilon}` steps.
+    r is the distance of the nearest complex zero of the density from the real axis. Its waves start
+    at :math:`e^{-rk}`, and n steps multiply them by :math:`(\varepsilon k^2/2-1)^n`. With
+    :math:`\kappa = k\sqrt\varepsilon` the largest product passes one after
+    :math:`n = \nu r/\sqrt\varepsilon` steps, :math:`\nu = \min_\kappa \kappa/\log(\kappa^2/2-1)`.
 
     >>> round(euler_breakdown(np.pi / 4, 0.01), 6)
-    0.150963
+    0.159848
     """
     r, eps = validate.positive(r, "r"), validate.positive(eps, "eps")
-    return float(np.e * r * np.sqrt(eps / 2))
+    return float(BREAKDOWN * r * np.sqrt(eps))
+
+
+class Breakdown(NamedTuple):
+    """The law of breakdown, fitted.
+
+    >>> Breakdown(Rate(0.5, (0.4, 0.6), 2.0), 2.0, (1.9, 2.1)).order.slope
+    0.5
+    """
+
+    order: Rate  #: of the time in eps, with the constant free
+    constant: float  #: of sqrt(eps), where the order is one half
+    interval: tuple[float, float]  #: of that constant, at 95 %
+
+
+def fit_breakdown(eps: ArrayLike, times: ArrayLike) -> Breakdown:
+    r"""Fit :math:`t^\star = c\,\varepsilon^s` to at least four times of breakdown, next order included.
+
+    Near the complex zero the iterates are not linear. At step k the stretch differs from one by a
+    multiple of 1/k where the wave is that breaks the map, so its height gains a power of the number
+    of steps :math:`n = t^\star/\varepsilon`, and the breakdown comes a multiple of :math:`\log n` steps
+    earlier. The model is :math:`\log t^\star = \log c + s\log\varepsilon + a\,n^{-1}\log n`; intervals are
+    Student's t at 95 %.
+
+    >>> eps = 0.01 / 2.0 ** np.arange(6)
+    >>> found = fit_breakdown(eps, 1.5 * np.sqrt(eps))
+    >>> round(found.order.slope, 9), round(found.constant, 9)
+    (0.5, 1.5)
+    """
+    e, at = validate.array(eps, "eps", 1), validate.array(times, "times", 1)
+    if e.shape != at.shape or len(e) < 4:
+        raise ValueError(
+            f"eps and times must be at least four points each, got {len(e)} and {len(at)}"
+        )
+    if min(e.min(), at.min()) <= 0:
+        raise ValueError(f"eps and times must be > 0, got {min(e.min(), at.min())}")
+    ones, next_order = np.ones(len(e)), np.log(at / e) * e / at
+    (log_c, s, _), half = _least_squares([ones, np.log(e), next_order], np.log(at))
+    (fixed, _), off = _least_squares([ones, next_order], np.log(at) - np.log(e) / 2)
+    return Breakdown(
+        Rate(float(s), (float(s - half[1]), float(s + half[1])), float(np.exp(log_c))),
+        float(np.exp(fixed)),
+        (float(np.exp(fixed - off[0])), float(np.exp(fixed + off[0]))),
+    )
+
+
+def _least_squares(columns: list[Array], y: Array) -> tuple[Array, Array]:
+    """The coefficients and the half-widths of their 95 % intervals."""
+    A = np.column_stack(columns)
+    found = np.linalg.lstsq(A, y, rcond=None)[0]
+    left, spare = y - A @ found, len(y) - A.shape[1]
+    spread = np.diag(np.linalg.pinv(A.T @ A)) * (left @ left) / spare
+    return np.asarray(found, float), np.asarray(t.ppf(0.975, spare) * np.sqrt(spread))
+
+
+def filtered_stretch(spacing: float) -> float:
+    r"""How far a moving grid may contract before explicit Euler is unstable on it.
+
+    Nodes that start `spacing` :math:`\cdot\sqrt\varepsilon` apart and contract by :math:`\lambda` see no
+    wave with :math:`s = \varepsilon k^2` above :math:`(\sigma/(\lambda\,\text{spacing}))^2`, where
+    :math:`\sigma = 1.7306` is the largest symbol of differences of order eight. That is below 4, the
+    limit of :func:`euler_amplification`, as long as :math:`\lambda \ge \sigma/(2\,\text{spacing})`.
+
+    >>> round(filtered_stretch(2.0), 4)
+    0.4326
+    """
+    return SYMBOL / (2 * validate.positive(spacing, "spacing"))
 
 
 def euler_stretches(density: GaussianMixture, eps: float, depth: int, at: float = 0.0) -> Array:

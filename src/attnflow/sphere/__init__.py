@@ -11,6 +11,8 @@ with :math:`A_{ij} = e^{\beta\langle x_i,x_j\rangle}/\sum_k e^{\beta\langle x_i,
 =====================  ==========================================================================
 ``tokens``             the velocity and the flow of tokens, their clusters, uniform starts
 ``energies``           the energy that never falls, its rate and its extremes
+``modes``              the energy by Gegenbauer polynomials
+``critical``           where the flow can rest, and how it leaves these places
 ``gram``               the flow of the inner products alone
 ``orthogonal``         closed forms: the orthogonal start, and two clusters that merge
 ``linear``             how a nearly orthogonal start strays from the common curve
@@ -32,6 +34,12 @@ from attnflow.sphere.coalescence import pair_log_limit as pair_log_limit
 from attnflow.sphere.coalescence import pair_log_time as pair_log_time
 from attnflow.sphere.coalescence import pair_place as pair_place
 from attnflow.sphere.coalescence import place_shift as place_shift
+from attnflow.sphere.critical import Critical as Critical
+from attnflow.sphere.critical import critical_points as critical_points
+from attnflow.sphere.critical import described as described
+from attnflow.sphere.critical import field_jacobian as field_jacobian
+from attnflow.sphere.critical import saddle_bound as saddle_bound
+from attnflow.sphere.critical import tangent_bases as tangent_bases
 from attnflow.sphere.energies import dirac_energy as dirac_energy
 from attnflow.sphere.energies import energy as energy
 from attnflow.sphere.energies import energy_rate as energy_rate
@@ -40,6 +48,9 @@ from attnflow.sphere.gram import GramFlow as GramFlow
 from attnflow.sphere.gram import gram_flow as gram_flow
 from attnflow.sphere.linear import Response as Response
 from attnflow.sphere.linear import response as response
+from attnflow.sphere.modes import exponential_modes as exponential_modes
+from attnflow.sphere.modes import gegenbauer as gegenbauer
+from attnflow.sphere.modes import pair_modes as pair_modes
 from attnflow.sphere.orthogonal import gamma as gamma
 from attnflow.sphere.orthogonal import hitting_time as hitting_time
 from attnflow.sphere.orthogonal import merge_time as merge_time

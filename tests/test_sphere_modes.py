@@ -1,0 +1,49 @@
+"""The energy by Gegenbauer polynomials."""
+
+import numpy as np
+import pytest
+from scipy.special import eval_legendre
+from spheres import ball
+
+from attnflow import sphere
+from attnflow.sphere import modes
+
+DIMENSIONS = pytest.mark.parametrize("d", [2, 3, 4, 9])
+
+
+@DIMENSIONS
+def test_the_series_is_the_exponential(d):
+    t = np.linspace(-1, 1, 9)
+    for beta in (0.3, 3.0, 9.0):
+        a = modes.exponential_modes(beta, d, 80)
+        series = sum(a[k] * modes.gegenbauer(k, d, t) for k in range(80))
+        assert np.abs(series - np.exp(beta * t)).max() <= 1e-12 * np.exp(beta)
+        assert (a[:20] > 0).all()
+
+
+@DIMENSIONS
+def test_the_first_mode_is_the_least_energy(d):
+    least = modes.exponential_modes(2.5, d, 1)[0] / 5
+    assert abs(least - sphere.uniform_energy(2.5, d)) <= 1e-12
+
+
+@DIMENSIONS
+def test_means_over_pairs_are_not_negative_and_give_the_energy(d):
+    x = ball(11, d)
+    M = modes.pair_modes(x, 60)
+    assert M[0] == 1
+    assert M.min() >= 0
+    total = modes.exponential_modes(2.0, d, 60) @ M
+    assert abs(total / 4 - sphere.energy(x, 2.0)) <= 1e-12
+
+
+def test_in_space_the_polynomials_are_legendres():
+    t = np.linspace(-1, 1, 7)
+    assert np.abs(modes.gegenbauer(5, 3, t) - eval_legendre(5, t)).max() <= 1e-12
+
+
+def test_what_is_refused():
+    with pytest.raises(ValueError, match="beta must be > 0 for these coefficients"):
+        modes.exponential_modes(0.0, 3, 4)
+    with pytest.raises(ValueError, match="d must be"):
+        modes.gegenbauer(1, 1, 0.5)
