@@ -52,7 +52,7 @@ def meeting_time(
 
     .. math:: T = \int \{1,\ r,\ rq,\ q\}\,d\tau \quad\text{(post, pre, peri, nGPT)}
 
-    along the orbit of :func:`attnflow.norms.orbit.sphere_time` (this book). On the sphere the norm
+    along the orbit of :func:`attnflow.norms.sphere_time` (this book). On the sphere the norm
     is 1, whatever `radius` is.
 
     >>> round(meeting_time("post", 4.0, 32, 1e-3), 8)

@@ -38,7 +38,7 @@ class Reading(NamedTuple):
     other: Array  #: a, the weight on any one other token
     difference: Array  #: lambda, by which attention shrinks differences of tokens
     along: Array  #: s = <m_i, theta_i>
-    size: Array  #: q = |m_i|
+    size: Array  #: q, the norm of m_i
 
 
 def reading(gap: ArrayLike, beta: float, n: int) -> Reading:

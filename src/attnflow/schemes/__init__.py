@@ -38,6 +38,7 @@ from attnflow.schemes.splitting import fokker_planck_map as fokker_planck_map
 from attnflow.schemes.splitting import potential_flow as potential_flow
 from attnflow.schemes.splitting import strang_path as strang_path
 from attnflow.schemes.splitting import surrogate_path as surrogate_path
+from attnflow.schemes.stability import Breakdown as Breakdown
 from attnflow.schemes.stability import bridge_amplification as bridge_amplification
 from attnflow.schemes.stability import euler_amplification as euler_amplification
 from attnflow.schemes.stability import euler_breakdown as euler_breakdown
