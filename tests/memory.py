@@ -6,6 +6,9 @@ session if one of them is over the limit, with the test after which it was.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import gc
 import sys
 from collections.abc import Generator
 from typing import Any
@@ -18,6 +21,7 @@ except ImportError:  # not on Windows
     resource = None  # type: ignore[assignment]
 
 LIMIT = 1.5  #: GB
+MUCH = 0.7  #: GB, from which on freed memory is given back after every file
 UNIT = 1e9 if sys.platform == "darwin" else 1e6  #: of ru_maxrss, in one GB
 KEY = "peak memory"
 PEAKS: dict[str, tuple[float, str]] = {}  #: worker -> its peak in GB, the test that went over
@@ -37,10 +41,22 @@ def note(name: str, test: str = "") -> None:
     PEAKS[name] = (found, before or (test if found > LIMIT else ""))
 
 
+def give_back() -> None:
+    """What was freed goes back to the system, so that one test's memory is not added to another's."""
+    gc.collect()
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL("libc.so.6").malloc_trim(0)
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, Any, Any]:
     done = yield
     note("here", item.nodeid)
+    if peak() > MUCH and (nextitem is None or nextitem.path != item.path):
+        give_back()
     return done
 
 

@@ -79,7 +79,7 @@ def test_the_order_in_which_blocks_finish_does_not_matter() -> None:
 def test_progress_counts_blocks_as_they_finish() -> None:
     calls: list[int] = []
     diagram(3, executor=Backwards(3), done=calls.append)
-    assert calls == [16, 32, 32]
+    assert sorted(calls) == [16, 32, 32]  # blocks that have finished both are taken in any order
 
 
 def test_an_error_of_the_progress_cancels_the_blocks_that_wait() -> None:

@@ -69,6 +69,7 @@ def uniform(n: int, d: int, rng: np.random.Generator) -> Array:
     >>> bool(np.allclose((x**2).sum(axis=1), 1)), (x.T @ x / 1000).trace().round(6)
     (True, np.float64(1.0))
     """
+    validate.instance(rng, "rng", np.random.Generator)
     x = rng.normal(size=(validate.count(n, "n"), validate.count(d, "d", 2)))
     return unit(x)
 
