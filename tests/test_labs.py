@@ -41,8 +41,11 @@ VALUES = """name => Object.fromEntries([...document.querySelectorAll(`#lab-${nam
 #: Resolves when a laboratory has nothing more to draw or compute.
 QUIET = """name => new Promise(done => {
   const stats = document.querySelector(`#lab-${name} .af-lab`).live;
-  let before = -1, still = 0;
-  const look = () => { still = stats.frames === before ? still + 1 : 0; before = stats.frames; still > 1 ? done() : requestAnimationFrame(look); };
+  let before = -1, still = 0, looks = 0;
+  const look = () => {
+    still = stats.frames === before ? still + 1 : 0; before = stats.frames; looks++;
+    (still > 1 && !stats.busy) || looks > 900 ? done() : requestAnimationFrame(look);
+  };
   look();
 })"""
 
@@ -96,6 +99,7 @@ class Shelf:
             play.click()
 
     def quiet(self, name: str) -> None:
+        self.page.locator(f"#lab-{name}").scroll_into_view_if_needed()  # out of view nothing moves
         self.page.evaluate(QUIET, name)
 
     def seen(self, name: str) -> str:

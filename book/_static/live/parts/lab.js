@@ -93,7 +93,8 @@
         } else if (spec.frame(passed * FACTORS[SPEEDS.indexOf(v.speed)], v, s) === false) { s.ended = true; rest = 0; }
         more = playing;
       }
-      if (spec.work && spec.work(v, s)) more = true;
+      stats.busy = Boolean(spec.work && spec.work(v, s));
+      more = more || stats.busy;
       draw(now);
       stats.frames++;
       stats.last = performance.now() - begun + spent;
