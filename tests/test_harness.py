@@ -320,6 +320,8 @@ class TestSlices:
         rng = {"rng": np.random.default_rng(0)}
         assert self.kept(*drawn, space=rng) == [0, 1, 2, 3]
         assert self.kept("y = 3", "x = rng.normal()", "z = rng.normal()", space=rng) == [1]
+        inner = ("def f():\n    return g()", "def g():\n    return rng.normal()", "y = f()")
+        assert 2 in self.kept(*inner, "x = rng.normal()", space=rng)  # f draws through g
 
     def test_modules_and_functions_are_not_changed_by_being_called(self) -> None:
         assert self.kept("y = np.sqrt(2)", "x = np.sqrt(3)", space={"np": np}) == [1]
