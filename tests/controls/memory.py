@@ -24,6 +24,8 @@ import pytest
 
 #: Module, and the function or method, that is worth remembering.
 SLOW = (
+    ("attnflow.gaussian.fates", "fate"),
+    ("attnflow.gaussian.flow", "gaussian_flow"),
     ("attnflow.lipschitz.lanczos", "local_constant"),
     ("attnflow.trained.model", "Model.forward"),
     ("attnflow.trained.derivative", "Derivative.norm"),

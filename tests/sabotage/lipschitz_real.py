@@ -59,22 +59,25 @@ def tokens_that_are_held_move_all_the_same(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("lipschitz_real.encoder-bends", since="Passages")
 def every_layer_has_the_heads_of_the_first(patch: pytest.MonkeyPatch) -> None:
+    """In an encoder."""
     honest = trained.Model.attention_heads
-    patch.setattr(
-        trained.Model, "attention_heads", lambda self, layer, **options: honest(self, 0, **options)
-    )
+
+    def first(self: trained.Model, layer: int, **options: Any) -> Any:
+        return honest(self, layer if self.causal else 0, **options)
+
+    patch.setattr(trained.Model, "attention_heads", first)
 
 
 @sabotage("lipschitz_real.first-layers", since="Passages")
 def layers_are_counted_from_the_middle(patch: pytest.MonkeyPatch) -> None:
-    """What was asked of the first layer is answered for the middle one, and the other way round."""
+    """What was asked of a decoder's first layer is answered for its middle one, and the other way round."""
     heads, forward = trained.Model.attention_heads, trained.Model.forward
 
     def turned(self: trained.Model, layer: int, **options: Any) -> Any:
-        return heads(self, self.depth // 2 - layer, **options)
+        return heads(self, self.depth // 2 - layer if self.causal else layer, **options)
 
     def other(self: trained.Model, ids: Any, *, depth: int | None = None) -> Any:
-        if depth not in (1, self.depth // 2 + 1):
+        if not self.causal or depth not in (1, self.depth // 2 + 1):
             return forward(self, ids, depth=depth)
         trace = forward(self, ids, depth=self.depth // 2 + 1)
         return trace._replace(inputs=trace.inputs[::-1])
@@ -85,13 +88,19 @@ def layers_are_counted_from_the_middle(patch: pytest.MonkeyPatch) -> None:
 
 @sabotage("lipschitz_real.jump", since="Passages")
 def positions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    honest = trained.Model._embed
+    """The first layer reads the words alone."""
+    honest = trained.Model.forward
 
-    def without(self: trained.Model, ids: Any) -> Any:
-        table = self.position_vectors
-        return honest(self, ids) - (0 if table is None else table[: len(ids)])
+    def without(self: trained.Model, ids: Any, *, depth: int | None = None) -> Any:
+        trace, table = honest(self, ids, depth=depth), self.position_vectors
+        if table is None:
+            return trace
+        words = trace.embedded - table[: len(trace.ids)]
+        inputs = trace.inputs.copy()
+        inputs[0] = self.layout.enter(self.architecture, self._read, words)
+        return trace._replace(inputs=inputs)
 
-    patch.setattr(trained.Model, "_embed", without)
+    patch.setattr(trained.Model, "forward", without)
 
 
 @sabotage("lipschitz_real.looks-back")
