@@ -10,8 +10,8 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from attnflow.book.api import Name, _written, files, modules, public, used
-from attnflow.book.chapters import find_project
+from attnflow.book.chapters.project import find_project
+from attnflow.book.pages.api import Name, _written, files, modules, public, used
 
 ROOT = find_project().root
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tolerances import SIX_DIGITS
 
 from attnflow import claims
-from attnflow.book.chapters import find_project
+from attnflow.book.chapters.project import find_project
 from attnflow.claims import (
     FAILS,
     HOLDS,

@@ -17,11 +17,12 @@ from conftest import append, write_chapter
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from test_cli import invoke
 
-from attnflow.book import cli, pairs
-from attnflow.book.chapters import Project, find_project
-from attnflow.book.myst import FILTERS, from_text, to_text
-from attnflow.book.pairs import Pair, composed, load, text_path
-from attnflow.book.parameters import BookError
+from attnflow.book.chapters import pairs
+from attnflow.book.chapters.myst import FILTERS, from_text, to_text
+from attnflow.book.chapters.pairs import Pair, composed, load, text_path
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project, find_project
+from attnflow.book.commands import cli
 
 BOOK = find_project()
 CHAPTERS = BOOK.chapters()
@@ -309,10 +310,10 @@ def test_every_command_takes_an_edited_text_as_it_stands(
     assert "mini.ending  2 ± 0.5  2" in result.output
     staged = {}
     monkeypatch.setattr(
-        "attnflow.book.render.stage", lambda project, done, folder: staged.update(done)
+        "attnflow.book.render.html.stage", lambda project, done, folder: staged.update(done)
     )
     monkeypatch.setattr(
-        "attnflow.book.render.build", lambda project, source, strict: source / "index.html"
+        "attnflow.book.render.html.build", lambda project, source, strict: source / "index.html"
     )
     result = invoke(paired, "book", "--stored")
     assert "note: as edited in text/, with outputs of unchanged code: ending" in result.output
@@ -356,7 +357,7 @@ def test_an_unknown_chapter_is_answered_with_the_known(project: Project) -> None
 
 def test_while_nobody_edits_jupytext_is_not_imported(paired: Project) -> None:
     program = (
-        "import sys\nfrom attnflow.book.cli import cli\n"
+        "import sys\nfrom attnflow.book.commands.cli import cli\n"
         "cli.main(['list'], standalone_mode=False)\nsys.exit('jupytext' in sys.modules)"
     )
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import click
 from tqdm import tqdm
 
-from attnflow.book.parameters import BookError
-from attnflow.book.run import Job, Run
-from attnflow.book.sweep import Forecast
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.runs.run import Job, Run
+from attnflow.book.runs.sweep import Forecast
 from attnflow.claims import Check
 
 

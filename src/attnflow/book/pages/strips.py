@@ -5,7 +5,7 @@
   nearest to failing. It opens to the rows, each of which leads to the code that made it.
 * A cell that ends in checks is folded under a line that says what is inside. A cell with the tag
   ``teaches`` stays open: its code is part of the lecture.
-* Beside the title of a box stands where it is from (:mod:`attnflow.book.badges`).
+* Beside the title of a box stands where it is from (:mod:`attnflow.book.pages.badges`).
 * Any other folded cell says what its code does, in place of "Show code cell source".
 
 All of it is done while pages are made: notebooks, papermill and nbval see ordinary cells.
@@ -25,11 +25,11 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-from attnflow.book.badges import authors, badge, corrections
-from attnflow.book.forms import form
-from attnflow.book.ledger_page import anchor
-from attnflow.book.notebooks import checks
-from attnflow.book.typeset import typeset
+from attnflow.book.chapters.notebooks import checks
+from attnflow.book.pages.badges import authors, badge, corrections
+from attnflow.book.pages.forms import form
+from attnflow.book.pages.ledger import anchor
+from attnflow.book.render.typeset import typeset
 from attnflow.claims import HOLDS, OUTSIDE, Check, Entry, ledger, read_claims
 
 #: Cells with this tag are not folded though they check something.
@@ -201,7 +201,7 @@ def _outdated(app: Sphinx, env: Any, added: Any, changed: Any, removed: Any) -> 
     book = Path(app.srcdir) / "book"
     sources = [book / "claims.yml", book / "errata.yml", book / "references.bib"]
     digest = hashlib.sha256()
-    for path in [*sources, *sorted(Path(__file__).parent.rglob("*.py"))]:
+    for path in [*sources, *sorted(Path(__file__).parents[1].rglob("*.py"))]:
         digest.update(path.read_bytes() if path.is_file() else b"")
     known, env.attnflow_evidence = getattr(env, "attnflow_evidence", ""), digest.hexdigest()
     if known == env.attnflow_evidence:

@@ -17,9 +17,9 @@ from typing import Any
 import nbformat
 from sphinx.application import Sphinx
 
-from attnflow.book.pages.lean import lean
-from attnflow.book.pages.together import together
-from attnflow.book.typeset import typeset_rows
+from attnflow.book.render.lean import lean
+from attnflow.book.render.together import together
+from attnflow.book.render.typeset import typeset_rows
 from attnflow.files import write_text
 
 #: Files of the theme that no page needs, below _static.

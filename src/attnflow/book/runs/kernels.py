@@ -29,9 +29,9 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
-from attnflow.book.chapters import Recipe
-from attnflow.book.keep import CHECKS
-from attnflow.book.notebooks import SHOWN_ONLY, parametrised, tidy
+from attnflow.book.chapters.notebooks import SHOWN_ONLY, parametrised, tidy
+from attnflow.book.chapters.project import Recipe
+from attnflow.book.runs.keep import CHECKS
 from attnflow.files import alive
 
 #: One thread per kernel: runs are parallel already, and sums keep their order.

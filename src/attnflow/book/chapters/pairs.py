@@ -15,7 +15,7 @@ from typing import NamedTuple
 import nbformat
 from nbformat.v4 import new_notebook
 
-from attnflow.book.myst import (
+from attnflow.book.chapters.myst import (
     FILTERS,
     Cell,
     cells,
@@ -25,7 +25,7 @@ from attnflow.book.myst import (
     to_text,
     trimmed,
 )
-from attnflow.book.parameters import BookError
+from attnflow.book.chapters.parameters import BookError
 from attnflow.files import write_text
 
 TEXT, NOTEBOOK, BOTH = "text", "notebook", "both"  #: what was edited

@@ -24,8 +24,8 @@ import nbformat
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from attnflow.book.chapters import LOCK_DIGEST, Project, Recipe
-from attnflow.book.parameters import BookError
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import LOCK_DIGEST, Project, Recipe
 
 #: Every file carries this date: the same content gives the same parcel.
 _DATE = (1980, 1, 1, 0, 0, 0)

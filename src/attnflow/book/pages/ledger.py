@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from html import escape
 
-from attnflow.book.chapters import find_project
-from attnflow.book.tables import Table
-from attnflow.book.typeset import typeset
+from attnflow.book.chapters.project import find_project
+from attnflow.book.pages.tables import Table
+from attnflow.book.render.typeset import typeset
 from attnflow.claims import FAILS, HOLDS, OUTSIDE, Check, Entry, ledger
 
 _CLASS = {HOLDS: "holds", FAILS: "fails", OUTSIDE: "outside", "": "pending"}

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import yaml
 
-from attnflow.book.chapters import Project
-from attnflow.book.parameters import BookError
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project
 
 #: Pages that make sense on paper only as a web page: found by their folder or name.
 LEFT_OUT = ("api/", "gallery", "reference")

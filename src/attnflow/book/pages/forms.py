@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from html import escape
 
-from attnflow.book.parameters import BookError, Parameter, parse_parameters
+from attnflow.book.chapters.parameters import BookError, Parameter, parse_parameters
 
 
 def form(chapter: str, source: str) -> str:

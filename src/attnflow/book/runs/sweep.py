@@ -15,12 +15,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from attnflow.book.chapters import Project, recipe
-from attnflow.book.keep import CHECKS, Shelf
-from attnflow.book.kernels import Runner
-from attnflow.book.parameters import BookError
-from attnflow.book.run import Job, Run, execute_all
-from attnflow.book.table import Row, Table, rows
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project, recipe
+from attnflow.book.runs.keep import CHECKS, Shelf
+from attnflow.book.runs.kernels import Runner
+from attnflow.book.runs.run import Job, Run, execute_all
+from attnflow.book.runs.table import Row, Table, rows
 from attnflow.files import draft
 
 #: A plot of more points than this is a cloud.

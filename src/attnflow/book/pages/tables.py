@@ -9,7 +9,7 @@ from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
-from attnflow.book.notebooks import checks
+from attnflow.book.chapters.notebooks import checks
 from attnflow.claims import Check, read_claims
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from attnflow.book.chapters import Chapter, Project, code
-from attnflow.book.keep import Shelf
-from attnflow.book.kernels import Runner
-from attnflow.book.parameters import BookError
-from attnflow.book.run import Job, Run, execute_all, local
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Chapter, Project, code
+from attnflow.book.runs.keep import Shelf
+from attnflow.book.runs.kernels import Runner
+from attnflow.book.runs.run import Job, Run, execute_all, local
 
 JOBS = click.option(
     "-j", "--jobs", type=click.IntRange(1), help="Runs at once; one per core unless given."
@@ -61,7 +61,7 @@ def runner_at(jobs: int | None, scheduler: str | None, workers: int | None) -> I
     if scheduler is None and workers is None:
         yield local(jobs)
         return
-    from attnflow.book.cluster import connect
+    from attnflow.book.runs.cluster import connect
 
     with connect(scheduler, workers) as runner:
         yield runner

@@ -19,8 +19,8 @@ from pathlib import Path
 import nbformat
 import yaml
 
-from attnflow.book.chapters import Project
-from attnflow.book.parameters import BookError
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project
 from attnflow.files import write_text
 
 LOG = "render.log"  #: what the renderer said

@@ -26,11 +26,11 @@ from typing import Any
 import nbformat
 
 from attnflow import assets
-from attnflow.book import bundle
-from attnflow.book.chapters import Recipe, recipe
-from attnflow.book.keep import CHECKS
-from attnflow.book.kernels import Executed, Failure, KernelDied, Kernels, Stopped
-from attnflow.book.parameters import BookError
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Recipe, recipe
+from attnflow.book.runs import bundle
+from attnflow.book.runs.keep import CHECKS
+from attnflow.book.runs.kernels import Executed, Failure, KernelDied, Kernels, Stopped
 from attnflow.claims import MIME
 
 #: Seconds without a scheduler after which it is taken for gone.
@@ -287,7 +287,7 @@ def work(
 def _there(*given: Any) -> Any:
     """On a worker: :func:`work`, if it is there."""
     try:
-        from attnflow.book.cluster import work
+        from attnflow.book.runs.cluster import work
     except ImportError as error:
         from distributed import get_worker
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import nbformat
 from sphinx.application import Sphinx
 
-from attnflow.book.badges import authors, badge, corrections
-from attnflow.book.chapters import find_project
-from attnflow.book.tables import Table
+from attnflow.book.chapters.project import find_project
+from attnflow.book.pages.badges import authors, badge, corrections
+from attnflow.book.pages.tables import Table
 from attnflow.claims import HOLDS, ledger
 
 _BOX = re.compile(r"^:::+\{prf:(\w+)\} *([^\n]*)\n:label: (\S+)$", flags=re.MULTILINE)

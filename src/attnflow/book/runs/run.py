@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 import nbformat
 
-from attnflow.book.chapters import Project, Recipe, recipe
-from attnflow.book.keep import NOTEBOOK, Kept, Shelf
-from attnflow.book.kernels import Executed, KernelDied, Kernels, Runner
-from attnflow.book.notebooks import checks, on_stderr, overlaid, stamp, write_notebook
-from attnflow.book.parameters import BookError
+from attnflow.book.chapters.notebooks import checks, on_stderr, overlaid, stamp, write_notebook
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project, Recipe, recipe
+from attnflow.book.runs.keep import NOTEBOOK, Kept, Shelf
+from attnflow.book.runs.kernels import Executed, KernelDied, Kernels, Runner
 from attnflow.claims import Check
 
 #: A run whose kernel died is tried this often in all.

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_cell
 
-from attnflow.book.notebooks import METADATA
-from attnflow.book.parameters import BookError
+from attnflow.book.chapters.notebooks import METADATA
+from attnflow.book.chapters.parameters import BookError
 
 #: What of a notebook is in its text. JupyterLab is told the same, by book/jupytext.toml and by
 #: every notebook: without the latter it would find that a younger notebook lacks a header.

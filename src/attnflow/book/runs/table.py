@@ -14,8 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from attnflow.book.parameters import BookError
-from attnflow.book.run import Run
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.runs.run import Run
 from attnflow.files import growing, name_file
 
 Row = dict[str, Any]

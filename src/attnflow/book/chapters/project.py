@@ -1,7 +1,7 @@
 """Chapters: where they are, what parameters they take, which modules they reach, their key.
 
 A chapter is a notebook in book/ with a cell tagged ``parameters``, and its text (see
-:mod:`attnflow.book.pairs`).
+:mod:`attnflow.book.chapters.pairs`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import nbformat
 import yaml
 
-from attnflow.book.myst import trimmed
-from attnflow.book.pairs import load, notebook_paths
-from attnflow.book.parameters import BookError, Parameter, parse_parameters
-from attnflow.book.reach import needed, reach
+from attnflow.book.chapters.myst import trimmed
+from attnflow.book.chapters.pairs import load, notebook_paths
+from attnflow.book.chapters.parameters import BookError, Parameter, parse_parameters
+from attnflow.book.chapters.reach import needed, reach
 from attnflow.claims import read_claims
 from attnflow.files import write_text
 
@@ -146,7 +146,7 @@ def find_project(start: Path | None = None) -> Project:
     """The checkout that `start` is in: $ATTNFLOW_ROOT, the folders above, or the installed source."""
     here = (start or Path.cwd()).resolve()
     named = os.environ.get("ATTNFLOW_ROOT")
-    installed = Path(__file__).resolve().parents[3]
+    installed = Path(__file__).resolve().parents[4]
     candidates = [Path(named)] if named else [here, *here.parents, installed]
     for folder in candidates:
         if (folder / "book" / "claims.yml").is_file() and (folder / "_toc.yml").is_file():

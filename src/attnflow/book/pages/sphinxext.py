@@ -18,11 +18,11 @@ from typing import Any
 import yaml
 from sphinx.application import Sphinx
 
-from attnflow.book.badges import erratum_anchor
-from attnflow.book.chapters import find_project
-from attnflow.book.charts import Chart
-from attnflow.book.ledger_page import Ledger, Score
-from attnflow.book.tables import Table
+from attnflow.book.chapters.project import find_project
+from attnflow.book.pages.badges import erratum_anchor
+from attnflow.book.pages.charts import Chart
+from attnflow.book.pages.ledger import Ledger, Score
+from attnflow.book.pages.tables import Table
 from attnflow.claims import Check
 
 _MATHJAX = "tex-svg-full.js"

@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from pybtex.database import parse_file
 
-from attnflow.book.typeset import from_tex, typeset
+from attnflow.book.render.typeset import from_tex, typeset
 from attnflow.claims import Entry
 
 _CITE = re.compile(r"\{cite:[a-z]+\}`([^`]+)`")

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from attnflow.book.chapters import find_project
+from attnflow.book.chapters.project import find_project
 
 _WIDTH, _HEIGHT = 680, 380
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 230, 36, 52

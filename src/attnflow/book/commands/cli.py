@@ -13,8 +13,12 @@ from pathlib import Path
 import click
 
 from attnflow import __version__
-from attnflow.book import myst, pairs
-from attnflow.book.asked import (
+from attnflow.book.chapters import myst, pairs
+from attnflow.book.chapters.compare import merge
+from attnflow.book.chapters.notebooks import checks, write_notebook
+from attnflow.book.chapters.parameters import BookError, require_writable
+from attnflow.book.chapters.project import find_project, recipe
+from attnflow.book.commands.asked import (
     JOBS,
     PARAMETER,
     cluster,
@@ -25,14 +29,10 @@ from attnflow.book.asked import (
     runner_at,
     split,
 )  # fmt: skip
-from attnflow.book.chapters import find_project, recipe
-from attnflow.book.compare import merge
-from attnflow.book.keep import CHECKS, NOTEBOOK
-from attnflow.book.notebooks import checks, write_notebook
-from attnflow.book.parameters import BookError, require_writable
-from attnflow.book.run import Job, Run, local
-from attnflow.book.table import FORMATS
-from attnflow.book.terminal import Progress, print_checks, print_forecast, short
+from attnflow.book.commands.terminal import Progress, print_checks, print_forecast, short
+from attnflow.book.runs.keep import CHECKS, NOTEBOOK
+from attnflow.book.runs.run import Job, Run, local
+from attnflow.book.runs.table import FORMATS
 from attnflow.claims import FAILS, HOLDS, OUTSIDE, Check, ledger
 
 _COLOUR = {HOLDS: "green", FAILS: "red", OUTSIDE: "yellow", "": "white"}
@@ -85,7 +85,7 @@ def run(chapter: str, given: tuple[str, ...], out: Path | None, no_html: bool, f
     click.echo(f"{'known' if done.cached else 'ran'} in {done.seconds:.0f} s, key {done.key}")
     click.echo(f"notebook  {short(notebook)}")
     if not no_html:
-        from attnflow.book.render import build_page
+        from attnflow.book.render.html import build_page
 
         click.echo(f"page      {short(build_page(project, name, done.whole, folder))}")
     sys.exit(1 if done.unsound else 0)
@@ -174,7 +174,7 @@ def sweep(
 
     Runs that are known are not repeated, so an interrupted sweep goes on where it stopped.
     """
-    from attnflow.book import sweep as sweeping
+    from attnflow.book.runs import sweep as sweeping
 
     require_one_place(jobs, scheduler, workers)
     project = find_project()
@@ -238,7 +238,7 @@ def book(
     workers: int | None,
 ) -> None:  # fmt: skip
     """Execute what changed, write the ledger, render the HTML book into _build/html."""
-    from attnflow.book.render import build, stage
+    from attnflow.book.render.html import build, stage
 
     project = find_project()
     errors: list[BookError] = []
@@ -291,7 +291,7 @@ def serve(port: int) -> None:
 @cli.command()
 def pdf() -> None:
     """The built book as one PDF with contents and working links, printed by Chromium."""
-    from attnflow.book.pdf import print_book
+    from attnflow.book.render.pdf import print_book
 
     click.echo(f"book in {short(print_book(find_project(), click.echo))}")
 

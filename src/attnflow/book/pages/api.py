@@ -28,8 +28,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import attnflow
-from attnflow.book.chapters import code
-from attnflow.book.reach import as_python
+from attnflow.book.chapters.project import code
+from attnflow.book.chapters.reach import as_python
 
 #: What every chapter is written with; its own list leaves them out.
 _HOUSEHOLD = ("claims", "figures", "prose", "provenance")

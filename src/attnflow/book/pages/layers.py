@@ -16,7 +16,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from attnflow.book.chapters import find_project
+from attnflow.book.chapters.project import find_project
 
 _ROOT = "attnflow"
 

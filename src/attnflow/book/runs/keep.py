@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import nbformat
 from filelock import FileLock, Timeout
 
-from attnflow.book.notebooks import checks
-from attnflow.book.parameters import BookError, DiskError
+from attnflow.book.chapters.notebooks import checks
+from attnflow.book.chapters.parameters import BookError, DiskError
 from attnflow.claims import Check, from_json
 from attnflow.files import write_text
 
