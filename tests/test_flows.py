@@ -514,7 +514,9 @@ def test_tokens_that_repel_each_other_end_opposite_and_stay():
 
 def test_a_layer_that_sends_a_token_to_zero_is_refused():
     layer = SoftmaxAttention(ID, ID, -ID)
-    with pytest.raises(ValueError, match="a zero vector has no direction on the sphere"):
+    with pytest.raises(
+        ValueError, match="tokens must have a direction on the sphere, got a zero vector"
+    ):
         flows.sphere_layers(layer, [[1.0, 0.0]], depth=1)
 
 

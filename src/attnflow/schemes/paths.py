@@ -2,7 +2,8 @@ r"""A density carried through layers without noise, on the line, and its distanc
 
 A uniform grid of nodes has fixed masses :math:`\rho_0(x_i) h`. The nodes move, by
 :func:`bridge_path` or :func:`euler_path`; the sums over them stay spectrally accurate, and
-:math:`W_2` is the distance to the monotone map, which is exact.
+:math:`W_2` is the distance to the monotone map, which is exact. The layers are those of
+:cite:t:`agarwal2024`; the orders are the book's own.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ leaves short waves as they are. The third is below -1 for s > 4: explicit Euler 
 waves without bound, and an analytic density has all of them, though only a little.
 
 :func:`euler_stretches` follows explicit Euler exactly, by Taylor series about one point, with no grid
-that would filter short waves away.
+that would filter short waves away. This is the book's own.
 """
 
 from __future__ import annotations

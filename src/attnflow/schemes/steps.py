@@ -2,7 +2,7 @@ r"""Steps of tokens: the layer :math:`x \mapsto 2x - B(x)`, the explicit Euler s
 
 B(x) is where the partners of x are on average, under the Schrödinger bridge of the tokens to
 themselves (:mod:`attnflow.transport.bridge`). The layer moves every token as far to the other side: away
-from the crowd, as heat does.
+from the crowd, as heat does (:cite:t:`agarwal2024`).
 """
 
 from __future__ import annotations

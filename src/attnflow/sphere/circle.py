@@ -95,7 +95,9 @@ def merges(
     beta, horizon = validate.beta(beta), validate.positive(horizon, "horizon")
     near, tol = validate.positive(near, "near"), validate.positive(tol, "tol")
     if causal and masses is not None:
-        raise ValueError("masses must be None with a causal mask, where tokens are seen one by one")
+        raise ValueError(
+            "masses must be None with a causal mask, where tokens are seen one by one; got masses"
+        )
     total = circle_masses(masses, len(theta))
     state = _State(theta, beta, total, causal, normalised)
     times, kept, lost, places, steps = [], [], [], [], 0
