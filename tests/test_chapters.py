@@ -151,7 +151,7 @@ def test_the_key_changes_with_stored_data_that_a_reached_module_names(project: P
 
 
 @pytest.mark.parametrize(
-    "module", ["rates", "transport/bridge", "kernels/fast", "attention/kinds", "book/run"]
+    "module", ["rates", "transport/bridge", "kernels/fast", "attention/kinds", "book/runs/run"]
 )
 def test_the_key_does_not_change_with_a_module_out_of_reach(project: Project, module: str) -> None:
     before = key_of(project, "distance")
