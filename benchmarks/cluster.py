@@ -31,15 +31,15 @@ import cloudpickle
 import nbformat
 from nbformat.v4 import new_code_cell, new_notebook
 
-from attnflow.book import bundle
-from attnflow.book.chapters import Project, Recipe, find_project, recipe
-from attnflow.book.cluster import _checks_alone, connect, connected
-from attnflow.book.keep import CHECKS, Kept, Shelf
-from attnflow.book.kernels import Executed, Kernels, Runner
-from attnflow.book.notebooks import checks, tidy
-from attnflow.book.parameters import BookError
-from attnflow.book.run import Job, Run
-from attnflow.book.sweep import Grid, sweep
+from attnflow.book.chapters.notebooks import checks, tidy
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project, Recipe, find_project, recipe
+from attnflow.book.runs import bundle
+from attnflow.book.runs.cluster import _checks_alone, connect, connected
+from attnflow.book.runs.keep import CHECKS, Kept, Shelf
+from attnflow.book.runs.kernels import Executed, Kernels, Runner
+from attnflow.book.runs.run import Job, Run
+from attnflow.book.runs.sweep import Grid, sweep
 
 RUNS, TASKS, POINTS = 8, 2000, (100, 10_000)
 ROUNDS = 3  #: of which the fastest counts, as the machine may be shared

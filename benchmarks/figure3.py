@@ -38,7 +38,7 @@ def spread(scheduler: str | None, workers: int | None) -> Iterator[tuple[Executo
     if scheduler is None and workers is None:
         yield None, sphere.cores()
         return
-    from attnflow.book.cluster import connected
+    from attnflow.book.runs.cluster import connected
 
     with connected(scheduler, workers) as client:
         client.wait_for_workers(1)

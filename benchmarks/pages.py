@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from browsers import chromium  # noqa: E402
 
-from attnflow.book.chapters import find_project  # noqa: E402
+from attnflow.book.chapters.project import find_project  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "pages.json"
 VISITS = 3

@@ -17,11 +17,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from attnflow.book.chapters import Project, find_project
-from attnflow.book.keep import CHECKS
-from attnflow.book.parameters import BookError
-from attnflow.book.run import Job, Run, execute_all, local
-from attnflow.book.terminal import Progress
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project, find_project
+from attnflow.book.commands.terminal import Progress
+from attnflow.book.runs.keep import CHECKS
+from attnflow.book.runs.run import Job, Run, execute_all, local
 from attnflow.claims import OUTSIDE, Check
 from attnflow.files import write_text
 

@@ -24,11 +24,11 @@ from memory import (  # noqa: F401
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 import attnflow
-from attnflow.book.chapters import Project, Recipe
-from attnflow.book.kernels import Executed, Runner
-from attnflow.book.notebooks import parametrised, tidy
-from attnflow.book.parameters import BookError
-from attnflow.book.run import Job, Run, execute, execute_all
+from attnflow.book.chapters.notebooks import parametrised, tidy
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project, Recipe
+from attnflow.book.runs.kernels import Executed, Runner
+from attnflow.book.runs.run import Job, Run, execute, execute_all
 from attnflow.claims import Check, check
 
 mpl.use("agg")
@@ -211,7 +211,7 @@ def no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     def explode(*args: Any, **kwargs: Any) -> None:
         raise AssertionError("a kernel was started")
 
-    monkeypatch.setattr("attnflow.book.kernels.Kernels.run", explode)
+    monkeypatch.setattr("attnflow.book.runs.kernels.Kernels.run", explode)
 
 
 def edit_cell(project: Project, chapter: str, cell_id: str, source: str) -> None:

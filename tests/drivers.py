@@ -14,7 +14,7 @@ from typing import Any
 
 from conftest import make_project, write_chapter
 
-from attnflow.book.chapters import Project
+from attnflow.book.chapters.project import Project
 
 #: Writes down each time that it is executed, then does what `mode` says.
 PROBE = (

@@ -24,7 +24,14 @@ LONG = (
     "test_run",
 )
 #: Files whose tests need not stay together, and would keep one worker busy at the end if they did.
-SPREAD = ("test_flows", "test_geometry_limits", "test_geometry_rescaled", "test_trained_model")
+SPREAD = (
+    "test_flows",
+    "test_flows_sphere",
+    "test_geometry_limits",
+    "test_geometry_limits_flows",
+    "test_geometry_rescaled",
+    "test_trained_model",
+)
 
 
 def lane(nodeid: str) -> str:

@@ -37,3 +37,8 @@ def plain_flow(x0, beta, times, normalised=True, causal=False):
         atol=1e-12,
     )
     return found.y.T.reshape(len(times), *x0.shape)
+
+
+def circle(n, seed=3):
+    angles = np.random.default_rng(seed).uniform(0, 2 * np.pi, n)
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from importlib import import_module
+from inspect import isfunction
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from attnflow.book.api import Name, _written, files, modules, public, used
-from attnflow.book.chapters import find_project
+from attnflow.book.chapters.project import find_project
+from attnflow.book.pages.api import Name, _written, files, modules, public, used
 
 ROOT = find_project().root
 
@@ -38,6 +40,45 @@ def test_no_folder_has_a_file_and_a_function_of_one_name() -> None:
     for module in modules():
         inside = {name.rpartition(".")[2] for name in files(module)} - {module[9:]}
         assert not inside & {name.name for name in public(module)}, module
+
+
+#: What holds chapters together, and tools that every textbook has: no source of their own.
+HOUSEHOLD = {
+    "assets", "claims", "errors", "figures", "files", "images", "prose", "provenance", "validate",
+}  # fmt: skip
+TOOLS = {"differences", "kernels", "line", "matrices", "rates", "rotation"}
+SOURCE = re.compile(r":cite:|[Tt]his book|book's own")
+FORMULA = re.compile(r":math:|\.\. math::")
+
+
+def _told(name: Name) -> str:
+    """What the reference says of a name: its own words and those of its file."""
+    home = import_module(name.home)
+    return f"{getattr(home, name.name).__doc__}\n{home.__doc__}"
+
+
+def _functions(left_out: set[str]) -> list[Name]:
+    names = [n for m in modules() if m.split(".")[1] not in left_out for n in public(m)]
+    return [n for n in names if isfunction(getattr(import_module(n.home), n.name))]
+
+
+def test_every_function_of_the_mathematics_has_a_formula() -> None:
+    told = _functions(HOUSEHOLD | {"trained"})
+    assert len(told) > 180
+    assert [name.path for name in told if not FORMULA.search(_told(name))] == []
+
+
+def test_every_result_has_a_source_or_is_said_to_be_the_books_own() -> None:
+    told = _functions(HOUSEHOLD | TOOLS)
+    assert len(told) > 160
+    assert [name.path for name in told if not SOURCE.search(_told(name))] == []
+
+
+def test_every_source_is_in_the_bibliography() -> None:
+    known = set(re.findall(r"@\w+{([^,]+),", (ROOT / "book" / "references.bib").read_text("utf-8")))
+    for path in (ROOT / "src").rglob("*.py"):
+        for keys in re.findall(r":cite:[a-z]+:`([^`]+)`", path.read_text(encoding="utf-8")):
+            assert set(keys.replace(" ", "").split(",")) <= known, (path.name, keys)
 
 
 @pytest.mark.parametrize(

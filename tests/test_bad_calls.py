@@ -18,10 +18,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from test_cli import call
 
-from attnflow.book import cli as module
-from attnflow.book.chapters import Project
-from attnflow.book.kernels import KernelDied
-from attnflow.book.parameters import BookError
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project
+from attnflow.book.commands import cli as module
+from attnflow.book.runs.kernels import KernelDied
 
 VALUES = [
     "", " ", "nan", "inf", "-inf", "1e400", "-1", "0", "65", "2.5", "1_0", "２４", "٣", "0x10", "1,",
@@ -67,7 +67,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
         patch.chdir(project.root)
         patch.setenv("ATTNFLOW_ROOT", str(project.root))
         patch.setenv("ATTNFLOW_ASSETS", str(project.root / "assets"))
-        patch.setattr("attnflow.book.kernels.Kernels.run", refuse)
+        patch.setattr("attnflow.book.runs.kernels.Kernels.run", refuse)
         patch.setattr("attnflow.assets.fetching.download", refuse)
         yield project
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from attnflow.book.badges import authors, badge, corrections, erratum_anchor, from_where
-from attnflow.book.chapters import find_project
+from attnflow.book.chapters.project import find_project
+from attnflow.book.pages.badges import authors, badge, corrections, erratum_anchor, from_where
 from attnflow.claims import Entry, check
 
 KNOWN = {"a2020": "Alpha et al. 2020", "b2021": "Beta 2021"}

@@ -9,9 +9,9 @@ import nbformat
 import pytest
 import yaml
 
-from attnflow.book.chapters import find_project
-from attnflow.book.notebooks import checks
-from attnflow.book.statements import boxes
+from attnflow.book.chapters.notebooks import checks
+from attnflow.book.chapters.project import find_project
+from attnflow.book.pages.statements import boxes
 from attnflow.claims import KINDS
 
 PROJECT = find_project()

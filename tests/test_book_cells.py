@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from attnflow.book.chapters import find_project
-from attnflow.book.notebooks import SHOWN_ONLY
-from attnflow.book.reach import as_python
+from attnflow.book.chapters.notebooks import SHOWN_ONLY
+from attnflow.book.chapters.project import find_project
+from attnflow.book.chapters.reach import as_python
 
 CHAPTERS = find_project().chapters()
 #: Methods that change what they are called on.

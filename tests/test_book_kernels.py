@@ -21,10 +21,10 @@ from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.provisioning import LocalProvisioner
 from nbclient import NotebookClient
 
-from attnflow.book.chapters import Project, Recipe, recipe
-from attnflow.book.keep import CHECKS
-from attnflow.book.kernels import Executed, KernelDied, Kernels, Stopped, _OwnPython
-from attnflow.book.notebooks import checks
+from attnflow.book.chapters.notebooks import checks
+from attnflow.book.chapters.project import Project, Recipe, recipe
+from attnflow.book.runs.keep import CHECKS
+from attnflow.book.runs.kernels import Executed, KernelDied, Kernels, Stopped, _OwnPython
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import yaml
 
-from attnflow.book.chapters import find_project
-from attnflow.book.ledger_page import is_new
-from attnflow.book.pages.lean import lean, lean_svg, path
+from attnflow.book.chapters.project import find_project
+from attnflow.book.pages.ledger import is_new
 from attnflow.book.pages.new_here import bodies, read_new
 from attnflow.book.pages.pictures import FOLDER, as_file, book_pictures, image
-from attnflow.book.pages.slim import stripped
+from attnflow.book.render.lean import lean, lean_svg, path
+from attnflow.book.render.slim import stripped
 
 PROJECT = find_project()
 HTML = PROJECT.build / "html"

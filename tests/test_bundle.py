@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from conftest import make_project
 
-from attnflow.book import bundle
-from attnflow.book.bundle import Bundle, differences, pack, to_text, unpack, versions
-from attnflow.book.chapters import Project, Recipe, code, find_project, recipe
-from attnflow.book.parameters import BookError
-from attnflow.book.reach import as_python
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project, Recipe, code, find_project, recipe
+from attnflow.book.chapters.reach import as_python
+from attnflow.book.runs import bundle
+from attnflow.book.runs.bundle import Bundle, differences, pack, to_text, unpack, versions
 
 BOOK = find_project()
 NAMES = list(BOOK.chapters())

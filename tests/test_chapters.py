@@ -10,9 +10,9 @@ import pytest
 from conftest import append, edit_cell, make_project, write_chapter
 from nbformat.v4 import new_markdown_cell, new_notebook
 
-from attnflow.book import chapters
-from attnflow.book.chapters import Project, find_project, key
-from attnflow.book.parameters import BookError
+from attnflow.book.chapters import project as chapters
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project, find_project, key
 
 
 def key_of(project: Project, name: str, **given: object) -> str:
@@ -151,7 +151,7 @@ def test_the_key_changes_with_stored_data_that_a_reached_module_names(project: P
 
 
 @pytest.mark.parametrize(
-    "module", ["rates", "transport/bridge", "kernels/fast", "attention/kinds", "book/run"]
+    "module", ["rates", "transport/bridge", "kernels/fast", "attention/kinds", "book/runs/run"]
 )
 def test_the_key_does_not_change_with_a_module_out_of_reach(project: Project, module: str) -> None:
     before = key_of(project, "distance")
@@ -213,8 +213,10 @@ def test_outside_any_checkout_the_installed_source_is_used_or_the_error_says_wha
     monkeypatch.delenv("ATTNFLOW_ROOT", raising=False)
     bare = tmp_path / "bare"
     bare.mkdir()
-    monkeypatch.setattr(chapters, "__file__", str(project.package / "book" / "chapters.py"))
+    monkeypatch.setattr(
+        chapters, "__file__", str(project.package / "book" / "chapters" / "project.py")
+    )
     assert find_project(bare) == project
-    monkeypatch.setattr(chapters, "__file__", str(bare / "a" / "b" / "c" / "chapters.py"))
+    monkeypatch.setattr(chapters, "__file__", str(bare / "a" / "b" / "c" / "d" / "project.py"))
     with pytest.raises(BookError, match="no book here"):
         find_project(bare)

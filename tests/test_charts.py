@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from attnflow.book.charts import Line, drawing, lines
+from attnflow.book.pages.charts import Line, drawing, lines
 
 ROWS = [
     {"n": 1000, "eps": 0.1, "seconds": 0.01, "POT": 1.0},

@@ -16,12 +16,12 @@ import pytest
 from click.testing import CliRunner, Result
 from conftest import METADATA, Fake, append, edit_cell
 
-from attnflow.book import asked
-from attnflow.book import cli as module
-from attnflow.book.chapters import Project
-from attnflow.book.kernels import KernelDied
-from attnflow.book.notebooks import checks
-from attnflow.book.pairs import load
+from attnflow.book.chapters.notebooks import checks
+from attnflow.book.chapters.pairs import load
+from attnflow.book.chapters.project import Project
+from attnflow.book.commands import asked
+from attnflow.book.commands import cli as module
+from attnflow.book.runs.kernels import KernelDied
 
 
 def invoke(project: Project, *args: str) -> Result:
@@ -38,7 +38,7 @@ def call(
 ) -> subprocess.CompletedProcess[str]:
     """The command as a user starts it."""
     return subprocess.run(
-        [sys.executable, "-c", "from attnflow.book.cli import main; main()", *args],
+        [sys.executable, "-c", "from attnflow.book.commands.cli import main; main()", *args],
         env={**os.environ, "ATTNFLOW_ROOT": str(project.root), **environment},
         stdout=stdout,
         stderr=subprocess.PIPE,
@@ -188,7 +188,7 @@ def test_an_interruption_is_exit_130_and_a_sentence(
         raise KeyboardInterrupt
 
     monkeypatch.setenv("ATTNFLOW_ROOT", str(project.root))
-    monkeypatch.setattr("attnflow.book.kernels.Kernels.run", interrupt)
+    monkeypatch.setattr("attnflow.book.runs.kernels.Kernels.run", interrupt)
     monkeypatch.setattr(sys, "argv", ["attnflow", "run", "slope"])
     with pytest.raises(SystemExit) as stopped:
         module.main()

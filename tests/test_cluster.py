@@ -18,13 +18,13 @@ from conftest import append, make_project, write_chapter
 from dask_programs import SLOW, Farm, Program, Programs, joined, until
 
 from attnflow import assets
-from attnflow.book import cluster
-from attnflow.book.chapters import Project, recipe
-from attnflow.book.cluster import ClusterError, connect
-from attnflow.book.keep import CHECKS, NOTEBOOK, Shelf
-from attnflow.book.kernels import KernelDied, Stopped
-from attnflow.book.run import Job, RunError, execute, execute_all, local
-from attnflow.book.sweep import Grid, Summary, sweep
+from attnflow.book.chapters.project import Project, recipe
+from attnflow.book.runs import cluster
+from attnflow.book.runs.cluster import ClusterError, connect
+from attnflow.book.runs.keep import CHECKS, NOTEBOOK, Shelf
+from attnflow.book.runs.kernels import KernelDied, Stopped
+from attnflow.book.runs.run import Job, RunError, execute, execute_all, local
+from attnflow.book.runs.sweep import Grid, Summary, sweep
 
 #: Reads an asset that no registry has.
 TEXT = b"a few words\n"

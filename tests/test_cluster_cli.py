@@ -15,12 +15,12 @@ import pytest
 from conftest import write_chapter
 from dask_programs import SLOW, Farm, Programs, until
 
-from attnflow.book.chapters import Project
+from attnflow.book.chapters.project import Project
 
 #: The command; a scheduler that is away for four seconds is taken for gone.
 COMMAND = """
-import attnflow.book.cluster as cluster
-from attnflow.book.cli import main
+import attnflow.book.runs.cluster as cluster
+from attnflow.book.commands.cli import main
 cluster.PATIENCE = 4.0
 if __name__ == "__main__":
     main()

@@ -14,8 +14,8 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from attnflow import claims, prose
-from attnflow.book.chapters import find_project
-from attnflow.book.compare import disagreement, merge, typed
+from attnflow.book.chapters.compare import disagreement, merge, typed
+from attnflow.book.chapters.project import find_project
 from attnflow.claims import check, control
 
 

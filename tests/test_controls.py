@@ -24,7 +24,7 @@ from controls.chapter import Report, survey
 from sabotage import SABOTAGE
 
 from attnflow import claims
-from attnflow.book.chapters import find_project
+from attnflow.book.chapters.project import find_project
 
 PROJECT = find_project()
 CLAIMS = PROJECT.claims()

@@ -12,7 +12,7 @@ import pytest
 from conftest import make_project, write_chapter
 from test_cli import call
 
-from attnflow.book.chapters import Project
+from attnflow.book.chapters.project import Project
 
 #: A quick chapter whose table and notebook do not fit in a page of memory.
 LONG = (

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from conftest import Finished
 
-from attnflow.book.notebooks import write_notebook
-from attnflow.book.parameters import BookError, require_writable
+from attnflow.book.chapters.notebooks import write_notebook
+from attnflow.book.chapters.parameters import BookError, require_writable
 from attnflow.files import draft, write_text
 
 

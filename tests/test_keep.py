@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from conftest import Fake
 
-from attnflow.book.chapters import Project
-from attnflow.book.keep import CHECKS, NOTEBOOK, Shelf
-from attnflow.book.parameters import BookError
-from attnflow.book.run import Run, execute
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project
+from attnflow.book.runs.keep import CHECKS, NOTEBOOK, Shelf
+from attnflow.book.runs.run import Run, execute
 
 FORMS = [NOTEBOOK, CHECKS]
 

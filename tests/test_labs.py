@@ -13,8 +13,8 @@ from browsers import chromium
 
 from attnflow import densities, figures, gaussian, langevin, lipschitz, norms, schemes, sphere
 from attnflow.attention import SoftmaxAttention
-from attnflow.book.chapters import find_project
-from attnflow.book.labs import LEVELS, fragment, phase_diagrams, scripts
+from attnflow.book.chapters.project import find_project
+from attnflow.book.pages.labs import LEVELS, fragment, phase_diagrams, scripts
 from attnflow.rates import fit_rate
 from attnflow.trained.stored import real_text
 

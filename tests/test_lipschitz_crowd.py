@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tolerances import EXPONENTIAL, ROUNDING
 
 from attnflow.lipschitz import (
-    crowd,
+    dual,
     exponent,
     exponent_lower_bound,
     exponent_upper_bound,
@@ -47,7 +47,7 @@ def test_the_exponent_is_attained_and_nothing_is_above_it(seed):
     A = matrix(seed)
     found = exponent(A)
     assert found.converged
-    assert found.residual <= crowd.CLOSED * found.value
+    assert found.residual <= dual.CLOSED * found.value
     assert np.linalg.norm(found.x) <= 1 + ROUNDING
     assert abs(gain(A, found.x) - found.value) <= EXPONENTIAL * found.value
     x = in_ball(3000, len(A), 1.0, seed)

@@ -11,8 +11,8 @@ import pytest
 from browsers import chromium
 from live_cases import CASES, CLOSE, NAMES
 
-from attnflow.book.chapters import find_project
-from attnflow.book.labs import MATHS
+from attnflow.book.chapters.project import find_project
+from attnflow.book.pages.labs import MATHS
 
 STATIC = find_project().book / "_static"
 #: Functions that draw random numbers: no other generator gives the same, see the tests below.

@@ -78,7 +78,7 @@ def test_a_support_bound_beyond_doubles_is_infinite_and_no_warning():
 
 def test_the_support_bound_refuses_what_makes_no_sense():
     for radius in (-1.0, np.nan, np.inf, "wide"):
-        with pytest.raises(ValueError, match=r"radius must be a (finite )?number > 0, got "):
+        with pytest.raises(ValueError, match=r"R must be a (finite )?number > 0, got "):
             support_bound(radius, I2, 1.0)
     with pytest.raises(ValueError, match=r"t must not lie before the start 2\.0, got 1\.0"):
         support_bound(1.0, I2, 1.0, start=2.0)
@@ -145,7 +145,7 @@ def test_a_stability_bound_beyond_doubles_is_infinite_and_never_a_smaller_number
 
 def test_the_stability_bound_refuses_what_makes_no_sense():
     for radius in (0.0, -1.0, np.nan):
-        with pytest.raises(ValueError, match="radius must be a finite number > 0, got "):
+        with pytest.raises(ValueError, match="R must be a finite number > 0, got "):
             log_stability_bound(I2, I2, radius, 1.0)
     with pytest.raises(ValueError, match="A must have 2 axes"):
         log_stability_bound(1.0, I2, 1.0, 1.0)

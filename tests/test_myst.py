@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from attnflow.book.myst import (
+from attnflow.book.chapters.myst import (
     Cell,
     cells,
     first_difference,
@@ -19,7 +19,7 @@ from attnflow.book.myst import (
     to_text,
     trimmed,
 )
-from attnflow.book.parameters import BookError
+from attnflow.book.chapters.parameters import BookError
 
 CELLS = [
     Cell("markdown", "# A title\n\nAnd a *paragraph* with $x^2$.", ()),

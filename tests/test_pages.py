@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from attnflow.book.chapters import find_project
+from attnflow.book.chapters.project import find_project
 
 ROOT = find_project().root
 HTML = ROOT / "_build" / "html"
@@ -159,7 +159,7 @@ def test_no_page_shows_a_path_of_the_machine_that_built_it(name: str) -> None:
 
 @built
 def test_the_book_is_small() -> None:
-    """Pages without what cannot be seen; see attnflow.book.pages.lean and slim."""
+    """Pages without what cannot be seen; see attnflow.book.render.lean and slim."""
     for name in find_project().chapters():
         size = (HTML / "book" / f"{name}.html").stat().st_size
         assert size <= MOST_PAGE, f"{name} has {size / 1e6:.2f} MB"

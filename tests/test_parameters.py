@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnflow.book.parameters import BookError, Parameter, parse_parameters
+from attnflow.book.chapters.parameters import BookError, Parameter, parse_parameters
 
 
 def one(line: str) -> Parameter:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from conftest import make_project
 
-from attnflow.book.chapters import Project, find_project
-from attnflow.book.parameters import BookError
-from attnflow.book.pdf import document, moved, pages, print_book
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project, find_project
+from attnflow.book.render.pdf import document, moved, pages, print_book
 
 
 def test_every_chapter_is_printed_in_the_order_of_the_book() -> None:

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 import attnflow
-from attnflow.book.api import modules, public
-from attnflow.book.chapters import find_project
-from attnflow.book.layers import drawing, imports
+from attnflow.book.chapters.project import find_project
+from attnflow.book.pages.api import modules, public
+from attnflow.book.pages.layers import drawing, imports
 
 ROOT = find_project().root
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))

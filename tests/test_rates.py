@@ -65,7 +65,7 @@ def test_scaling_h_leaves_the_slope_and_the_interval() -> None:
 @pytest.mark.parametrize(
     ("h", "error", "says"),
     [
-        ([0.1, 0.2], [1.0, 2.0], "at least three points each, got 2 and 2"),
+        ([0.1, 0.2], [1.0, 2.0], "h and error must be at least 3 points each, got 2 and 2"),
         ([0.1, 0.2, 0.4], [1.0, 2.0], "got 3 and 2"),
         ([0.0, 0.2, 0.4], [1.0, 2.0, 3.0], "must be > 0, got 0"),
         ([0.1, 0.2, 0.4], [1.0, -2.0, 3.0], "must be > 0, got -2"),

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from conftest import append
 
-from attnflow.book.chapters import Project, code, find_project, recipe
-from attnflow.book.reach import needed, reach, shown_again
+from attnflow.book.chapters.project import Project, code, find_project, recipe
+from attnflow.book.chapters.reach import needed, reach, shown_again
 
 #: A package with a folder of three files; `far` is reached by nothing else.
 FILES = {

@@ -12,10 +12,10 @@ import nbformat
 import pytest
 from conftest import Finished, append
 
-from attnflow.book import render
-from attnflow.book.chapters import Project
-from attnflow.book.parameters import BookError
-from attnflow.book.render import build_page, stage
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project
+from attnflow.book.render import html as render
+from attnflow.book.render.html import build_page, stage
 
 
 def test_staging_lays_the_runs_over_the_book_and_rewrites_only_what_changed(

@@ -23,11 +23,11 @@ from conftest import (
 )
 from nbformat.v4 import new_markdown_cell
 
-from attnflow.book.chapters import Project
-from attnflow.book.keep import CHECKS
-from attnflow.book.kernels import KernelDied
-from attnflow.book.parameters import BookError
-from attnflow.book.run import Job, Run, RunError, execute, execute_all, local
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project
+from attnflow.book.runs.keep import CHECKS
+from attnflow.book.runs.kernels import KernelDied
+from attnflow.book.runs.run import Job, Run, RunError, execute, execute_all, local
 
 
 def printed(run: Run) -> str:

@@ -6,6 +6,7 @@ from tolerances import HALVING
 
 from attnflow import gaussian
 from attnflow.densities import Gaussian, GaussianMixture
+from attnflow.errors import NotConverged
 from attnflow.schemes import splitting
 
 BELL, NARROW = Gaussian(0.0, 1.0), Gaussian(0.0, 0.5)
@@ -44,12 +45,10 @@ def test_the_map_keeps_the_target_where_it_is():
     assert np.abs(splitting.fokker_planck_map(WELL, WELL, x, 0.7) - x).max() <= 1e-8
 
 
-@pytest.mark.parametrize(("lie", "order"), [(False, 2), (True, 1)])
-def test_splitting_has_its_order_in_a_double_well(lie, order):
+@pytest.mark.parametrize(("path", "order"), [(splitting.strang_path, 2), (splitting.lie_path, 1)])
+def test_splitting_has_its_order_in_a_double_well(path, order):
     errors = [
-        splitting.fokker_planck_error(
-            START, WELL, splitting.strang_path(START, WELL, eps, 0.5, lie=lie)
-        )
+        splitting.fokker_planck_error(START, WELL, path(START, WELL, eps, 0.5))
         for eps in (0.05, 0.025)
     ]
     assert abs(np.log2(errors[0] / errors[1]) - order) <= HALVING
@@ -68,6 +67,30 @@ def test_a_surrogate_has_first_order_in_a_double_well():
 def test_the_potential_flow_of_a_spring_is_exponential():
     got = splitting.potential_flow([[1.0, -2.0]], 0.2, lambda x: -x / 2)
     assert np.abs(got - np.exp(-0.1) * np.array([[1.0, -2.0]])).max() <= 1e-8
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        splitting.strang_path,
+        splitting.lie_path,
+        lambda *of: splitting.surrogate_path(*of, -1.0),
+    ],
+)
+def test_a_path_says_what_its_worst_bridge_says(path, monkeypatch):
+    good = path(NARROW, BELL, 0.1, 0.2)
+    assert good.converged
+    assert 0 < good.residual <= splitting.BRIDGE_TOL
+    assert good.iterations > 1
+    honest = splitting.self_bridge
+    monkeypatch.setattr(
+        splitting, "self_bridge", lambda *of, **options: honest(*of, **options, max_iter=3)
+    )
+    with pytest.warns(NotConverged, match="increase max_iter"):
+        bad = path(NARROW, BELL, 0.1, 0.2)
+    assert not bad.converged
+    assert bad.residual > splitting.BRIDGE_TOL
+    assert bad.iterations == 3
 
 
 def test_what_is_refused():

@@ -18,9 +18,9 @@ import uvicorn
 from conftest import edit_cell, make_project, write_chapter
 from drivers import Driver, wait_until
 
-from attnflow.book.chapters import Project
-from attnflow.book.forms import form
-from attnflow.book.parameters import BookError
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project
+from attnflow.book.pages.forms import form
 from attnflow.book.serve import desk
 from attnflow.book.serve.desk import Desk, Full
 from attnflow.book.serve.guard import MOST, Guard

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from dask_programs import Farm, Programs
 
-from attnflow.book.cluster import connected
+from attnflow.book.runs.cluster import connected
 from attnflow.sphere import phase
 
 #: 40 draws are two blocks of 16 and one of 8; d = 3 follows tokens, d = 6 inner products.

@@ -8,7 +8,7 @@ import pytest
 from tolerances import ROUNDING, SINGLE, STANDARD_ERRORS
 
 from attnflow import sphere
-from attnflow.book.chapters import Project, recipe
+from attnflow.book.chapters.project import Project, recipe
 from attnflow.sphere import stored
 from attnflow.sphere.phase import PhaseDiagram
 

@@ -16,8 +16,8 @@ import pytest
 from conftest import Fake
 from drivers import Driver, probing, wait_until
 
-from attnflow.book import sweep as sweeping
-from attnflow.book.chapters import Project, recipe
+from attnflow.book.chapters.project import Project, recipe
+from attnflow.book.runs import sweep as sweeping
 from attnflow.claims import check
 
 RUNS = 100

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from attnflow.book.strips import _counted, described, strip
+from attnflow.book.pages.strips import _counted, described, strip
 from attnflow.claims import check, control, ledger
 
 

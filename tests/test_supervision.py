@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from drivers import Driver, probing, wait_until
 
-from attnflow.book.chapters import Project
+from attnflow.book.chapters.project import Project
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 #: Seconds in which everything must be gone.

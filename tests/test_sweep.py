@@ -13,14 +13,14 @@ from conftest import Fake, Finished
 from matplotlib.figure import Figure
 from toys import run_with, toy_rows
 
-from attnflow.book import sweep as sweeping
-from attnflow.book.chapters import Project
-from attnflow.book.keep import CHECKS, NOTEBOOK
-from attnflow.book.kernels import Runner
-from attnflow.book.parameters import BookError
-from attnflow.book.run import execute, local
-from attnflow.book.sweep import Forecast, Grid, Summary, forecast
-from attnflow.book.table import rows
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project
+from attnflow.book.runs import sweep as sweeping
+from attnflow.book.runs.keep import CHECKS, NOTEBOOK
+from attnflow.book.runs.kernels import Runner
+from attnflow.book.runs.run import execute, local
+from attnflow.book.runs.sweep import Forecast, Grid, Summary, forecast
+from attnflow.book.runs.table import rows
 from attnflow.claims import check
 
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from toys import toy_results, toy_rows
 
-from attnflow.book.parameters import BookError
-from attnflow.book.table import COLUMNS, GROUP, Row, Table, rows
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.runs.table import COLUMNS, GROUP, Row, Table, rows
 
 VALUES: dict[str, list[Any]] = {"n": [1, 2, 3], "kind": ["a, b"]}
 

@@ -1,6 +1,6 @@
 """A stack of bridges is the bridges one by one."""
 
-import builtins
+import sys
 
 import numpy as np
 import pytest
@@ -88,13 +88,6 @@ def test_it_refuses_what_is_not_a_stack_of_measures(x, eps, weights, message):
 
 
 def test_without_numba_it_says_what_to_install(monkeypatch):
-    honest = builtins.__import__
-
-    def refuse(name, *args, **options):
-        if name == "attnflow.transport.compiled":
-            raise ImportError(name)
-        return honest(name, *args, **options)
-
-    monkeypatch.setattr(builtins, "__import__", refuse)
+    monkeypatch.setitem(sys.modules, "attnflow.transport.compiled", None)
     with pytest.raises(MissingPackage, match="numba"):
         transport.self_bridges(stack(1, 3, 1), 1.0)

@@ -7,9 +7,9 @@ from typing import Any
 
 import nbformat
 
-from attnflow.book.parameters import BookError
-from attnflow.book.run import Run, RunError
-from attnflow.book.table import Row, rows
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.runs.run import Run, RunError
+from attnflow.book.runs.table import Row, rows
 from attnflow.claims import Check, check, control
 
 

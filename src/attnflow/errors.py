@@ -1,8 +1,9 @@
 """What can go wrong in the mathematics, as one family: every member says what to do about it.
 
 A wrong argument is a ``ValueError`` or ``TypeError`` (see :mod:`attnflow.validate`). The members
-here arise while computing. All are kinds of :class:`Trouble`, so that one line silences, records
-or raises them: ``warnings.filterwarnings("error", category=Trouble)``.
+here arise while computing; files that cannot be had or read have theirs beside what reads them, in
+:mod:`attnflow.assets` and :mod:`attnflow.trained`. All are kinds of :class:`Trouble`, so that one line
+silences, records or raises them: ``warnings.filterwarnings("error", category=Trouble)``.
 """
 
 from __future__ import annotations

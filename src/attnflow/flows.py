@@ -104,7 +104,7 @@ def sphere_layers(
     array([[0.707, 0.707],
            [0.707, 0.707]])
     """
-    return _layers(attention, validate.on_sphere(x0, "x0"), depth, time, weights, _normalise)
+    return _layers(attention, validate.on_sphere(x0, "x0"), depth, time, weights, unit_rows)
 
 
 def ode(
@@ -141,12 +141,12 @@ def sphere_ode(
     x = validate.on_sphere(x0, "x0")
 
     def tangent(_: float, y: Array) -> Array:
-        u = _normalise(y)
+        u = unit_rows(y)
         v = _velocity(attention, u, weights)
         return v - (u * v).sum(axis=1, keepdims=True) * u
 
     flow = integrate(tangent, x, times, rtol=rtol)
-    return flow._replace(states=_normalise(flow.states), weights=_masses(weights, x))
+    return flow._replace(states=unit_rows(flow.states), weights=_masses(weights, x))
 
 
 def integrate(
@@ -214,8 +214,13 @@ def _masses(weights: ArrayLike | None, x: Array) -> Array | None:
     return None if weights is None else validate.weights(weights, len(x))
 
 
-def _normalise(x: Array) -> Array:
+def unit_rows(x: Array) -> Array:
+    """Every token divided by its norm; a ``ValueError`` for a token at zero.
+
+    >>> unit_rows(np.array([[3.0, 4.0]]))
+    array([[0.6, 0.8]])
+    """
     norms = np.linalg.norm(x, axis=-1, keepdims=True)
     if not norms.all():
-        raise ValueError("a zero vector has no direction on the sphere")
-    return x / norms
+        raise ValueError("tokens must have a direction on the sphere, got a zero vector")
+    return np.asarray(x / norms)

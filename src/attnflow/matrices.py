@@ -1,4 +1,7 @@
-"""Symmetric positive matrices: what counts as one, their functions and roots."""
+r"""Symmetric positive matrices: what counts as one, their functions and roots.
+
+With :math:`S = U\,\mathrm{diag}(\lambda)\,U^\top` a function of S is :math:`U\,\mathrm{diag}(f(\lambda))\,U^\top`.
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ within its tolerance.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import linregress, t
 
 from attnflow import validate
+from attnflow.validate import Array
 
 
 class Rate(NamedTuple):
@@ -41,15 +43,10 @@ def fit_rate(h: ArrayLike, error: ArrayLike, *, level: float = 0.95) -> Rate:
     >>> low < 2 < high
     True
     """
-    h_, e = validate.array(h, "h", 1), validate.array(error, "error", 1)
-    if h_.shape != e.shape or len(h_) < 3:
-        raise ValueError(
-            f"h and error must be at least three points each, got {len(h_)} and {len(e)}"
-        )
-    if min(h_.min(), e.min()) <= 0:
-        raise ValueError(f"h and error must be > 0, got {min(h_.min(), e.min())}")
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level}")
+    h_, e = points(h, error, ("h", "error"), 3)
+    validate.all_positive(h_, "h")
+    validate.all_positive(e, "error")
+    level = validate.between_zero_and_one(level, "level")
     line = linregress(np.log(h_), np.log(e))
     half = t.ppf((1 + level) / 2, len(h_) - 2) * line.stderr
     slope = float(line.slope)
@@ -70,22 +67,45 @@ def fit_decay(
     >>> round(fit.slope, 6), round(fit.constant, 6)
     (0.5, 3.0)
     """
-    t_, v = validate.array(times, "times", 1), validate.array(values, "values", 1)
     f = validate.array(faster, "faster", 1) if np.size(faster) else np.zeros(0)
-    spare = len(t_) - 2 - len(f)
-    if t_.shape != v.shape or spare < 1:
-        raise ValueError(
-            f"times and values must be at least {3 + len(f)} points each, got {len(t_)} and {len(v)}"
-        )
-    if v.min() <= 0 or (f <= 0).any():
-        raise ValueError(f"values and faster must be > 0, got {min([v.min(), *f])}")
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level}")
+    t_, v = points(times, values, ("times", "values"), 3 + len(f))
+    validate.all_positive(v, "values")
+    validate.all_positive(f, "faster")
+    level = validate.between_zero_and_one(level, "level")
     elapsed = t_ - t_[0]
-    model = np.column_stack([np.ones(len(t_)), -elapsed, *(np.exp(-k * elapsed) for k in f)])
-    found, *_ = np.linalg.lstsq(model, np.log(v), rcond=None)
-    rest = np.log(v) - model @ found
-    spread = np.linalg.pinv(model.T @ model) * (rest @ rest) / spare
-    half = float(t.ppf((1 + level) / 2, spare) * np.sqrt(spread[1, 1]))
-    slope = float(found[1])
+    model = [np.ones(len(t_)), -elapsed, *(np.exp(-k * elapsed) for k in f)]
+    found, widths = least_squares(model, np.log(v), level)
+    slope, half = float(found[1]), float(widths[1])
     return Rate(slope, (slope - half, slope + half), float(np.exp(found[0] + slope * t_[0])))
+
+
+def points(x: ArrayLike, y: ArrayLike, names: tuple[str, str], least: int) -> tuple[Array, Array]:
+    """Two lists of as many numbers, at least so many.
+
+    >>> points([1.0], [2.0], ("x", "y"), 3)
+    Traceback (most recent call last):
+    ValueError: x and y must be at least 3 points each, got 1 and 1
+    """
+    a, b = (validate.array(values, name, 1) for values, name in zip((x, y), names, strict=True))
+    if len(a) != len(b) or len(a) < least:
+        raise ValueError(
+            f"{' and '.join(names)} must be at least {least} points each, got {len(a)} and {len(b)}"
+        )
+    return a, b
+
+
+def least_squares(columns: Sequence[Array], y: Array, level: float = 0.95) -> tuple[Array, Array]:
+    r"""The coefficients c of the least :math:`|y - Ac|`, and the half-widths of their intervals.
+
+    With m rows, k columns and the residual r, c has the covariance
+    :math:`(A^\top A)^{-1}|r|^2/(m-k)`, and Student's :math:`t_{m-k}` gives the widths.
+
+    >>> found, widths = least_squares([np.ones(3), np.arange(3.0)], np.array([1.0, 3.0, 5.0]))
+    >>> found.round(9), bool(widths.max() < 1e-9)
+    (array([1., 2.]), True)
+    """
+    A = np.column_stack(columns)
+    found = np.linalg.lstsq(A, y, rcond=None)[0]
+    left, spare = y - A @ found, len(y) - A.shape[1]
+    spread = np.diag(np.linalg.pinv(A.T @ A)) * (left @ left) / spare
+    return np.asarray(found, float), np.asarray(t.ppf((1 + level) / 2, spare) * np.sqrt(spread))

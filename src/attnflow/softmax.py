@@ -1,7 +1,7 @@
 r"""Softmax rows, their logarithm and the causal mask, written once.
 
-:math:`\mathrm{softmax}(s)_j = e^{s_j}/\sum_k e^{s_k}` over the last axis. Arrays may be stacked, and
-keep the precision they come in.
+:math:`\mathrm{softmax}(s)_j = e^{s_j}/\sum_k e^{s_k}` over the last axis, as in :cite:t:`vaswani2017`.
+Arrays may be stacked, and keep the precision they come in.
 """
 
 from __future__ import annotations

@@ -133,6 +133,18 @@ def positive(value: Any, name: str) -> float:
     return float(out)
 
 
+def all_positive(values: Array, name: str) -> Array:
+    """Numbers that are all larger than zero.
+
+    >>> all_positive(np.array([2.0, -1.0]), "eps")
+    Traceback (most recent call last):
+    ValueError: eps must be > 0, got -1
+    """
+    if values.size and values.min() <= 0:
+        raise ValueError(f"{name} must be > 0, got {values.min():g}")
+    return values
+
+
 def beta(value: Any, name: str = "beta") -> float:
     """An inverse temperature on the sphere: a number in [0, 700].
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from attnflow.errors import Trouble
+
 
 class Member(NamedTuple):
     """One file of an asset."""
@@ -81,7 +83,7 @@ cc1d090a38ace84dfa1aa66e3ada7c336ef481a96936906477e6dd344da56eaa 4422079 t10k-im
 # fmt: on
 
 
-class AssetError(RuntimeError):
+class AssetError(Trouble, RuntimeError):
     """An asset cannot be had; the message says why and how to supply its files by hand."""
 
 

@@ -297,9 +297,17 @@ def blocks(m: int, n: int) -> Iterator[slice]:
 
 
 def representable(values: Array, name: str) -> Array:
-    """What was computed, refused where numbers overflowed."""
+    """What was computed, refused where numbers overflowed.
+
+    >>> representable(np.array([1.0, np.inf]), "scores")
+    Traceback (most recent call last):
+    ValueError: scores must be finite, got inf: these tokens or matrices are too large
+    """
     if not np.isfinite(values).all():
-        raise ValueError(f"{name} must be finite; these tokens or matrices are too large")
+        worst = values[~np.isfinite(values)][0]
+        raise ValueError(
+            f"{name} must be finite, got {worst}: these tokens or matrices are too large"
+        )
     return values
 
 

@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Start the command line."""
     try:
-        from attnflow.book.cli import main as start
+        from attnflow.book.commands.cli import main as start
 
         start()
     except KeyboardInterrupt:

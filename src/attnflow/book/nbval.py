@@ -1,7 +1,7 @@
 """Teaches nbval how to compare what a chapter shows: a plugin that pytest finds by itself.
 
 Checks and the numbers of sentences carry their unrounded values, and are compared as numbers, to
-a stated precision (see attnflow.book.compare). Everything else nbval compares as text.
+a stated precision (see attnflow.book.chapters.compare). Everything else nbval compares as text.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 
 
 def _by_kind(item: Any, as_text: Callable[..., bool]) -> Callable[..., bool]:
-    from attnflow.book.compare import disagreement, typed
+    from attnflow.book.chapters.compare import disagreement, typed
 
     def compare(test: list[Any], ref: list[Any], skip_compare: Any = None) -> bool:
         fresh, stored = ([o for o in outputs if typed(o)] for outputs in (test, ref))

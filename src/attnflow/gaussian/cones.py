@@ -8,7 +8,7 @@ powers of :math:`e^{2\rho t}` leaves, with :math:`w = V^{-1}u`,
     \rho = \frac{\langle Au, M\,Au\rangle}{\langle Au, w\rangle}.
 
 The axis u is a common zero of two quadratic forms of the layer. On the line and in the plane there is
-none in general; in space there are at most four.
+none in general; in space there are at most four. This is the book's own.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ With :math:`A = KQ` the equations of :mod:`attnflow.gaussian.affine` become
 :math:`\dot s = 2VAs^2` for softmax, :math:`\dot s = 4VAs^2/(1 + 2K^2s)` for L2 and
 :math:`\dot s = 4VAs^2/(\varepsilon + \sqrt{\varepsilon^2 + 4A^2s^2})` for Sinkhorn attention. Each has a
 quantity that grows linearly in time. With Q = K = V = I the eigenvalues of a covariance follow them, too.
+The equations are those of :cite:t:`castin2025`, the rescaled limits the book's own.
 """
 
 from __future__ import annotations

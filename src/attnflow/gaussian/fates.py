@@ -1,7 +1,7 @@
 r"""What becomes of a covariance in the long run: blow-up, growth without blow-up, or a limit and its rank.
 
 The decision is read from the flow (:func:`~attnflow.gaussian.gaussian_flow`), when time doubles:
-an eigenvalue that stays does not change, one that dies like 1/t is halved, and a largest one that goes
+an eigenvalue that stays does not change, one that dies like :math:`1/t` is halved, and a largest one that goes
 on growing has neither blown up nor found a limit.
 """
 

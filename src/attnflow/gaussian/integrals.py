@@ -9,7 +9,7 @@ so
 is conserved. The flow ends where :math:`SP = 0`, and there is one way to write a symmetric D as a
 difference of two positive semi-definite matrices whose product is 0: its positive and negative parts.
 Hence :math:`S(\infty) = D_+`. Under softmax attention :math:`U = S + P` follows the Riccati equation
-:math:`\dot U = D^2 - U^2`, and S is known at all times.
+:math:`\dot U = D^2 - U^2`, and S is known at all times. This is the book's own.
 """
 
 from __future__ import annotations

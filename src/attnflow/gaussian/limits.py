@@ -1,4 +1,9 @@
-r"""Where flows of covariances end: when they blow up, and the rank of what they tend to."""
+r"""Where flows of covariances end: when they blow up, and the rank of what they tend to.
+
+For softmax attention and V = I the inverse moves on a line, :math:`S^{-1} = S_0^{-1} - t(A + A^\top)`
+(:cite:t:`castin2025`, who also observe low rank). Mirrored layers and the counts of ranks are the
+book's own.
+"""
 
 from __future__ import annotations
 

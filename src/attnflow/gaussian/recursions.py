@@ -4,6 +4,7 @@ A layer maps :math:`N(0, \sigma^2)` to a Gaussian, so a network is a recursion f
 :math:`u = \varepsilon/2\sigma^2` the bridge multiplies :math:`\sigma` by
 :math:`2 + u - \sqrt{1+u^2}` and explicit Euler by :math:`1 + u`. Both follow the heat flow, whose
 variance is :math:`\sigma^2 + t`: the one to second order in :math:`\varepsilon`, the other to first.
+The layers are those of :cite:t:`agarwal2024`, the recursions the book's own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The convex hull of tokens: how deep they lie in it, and how far it reaches.
+r"""The convex hull of tokens: how deep they lie in it, and how far it reaches.
 
-Where V = I the hull of the rescaled tokens only shrinks, and they end on the boundary of a polytope
+A point is as deep as :math:`\min_{|u|=1}\bigl(\max_i\langle u, z_i\rangle - \langle u, z\rangle\bigr)` says. Where V = I the hull of the rescaled tokens only shrinks, and they end on the boundary of a polytope
 or at 0 (:cite:t:`geshkovski2023`).
 """
 

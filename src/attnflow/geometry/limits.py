@@ -94,9 +94,10 @@ def limit(attention: Layer, z: ArrayLike | Flow, *, tol: float = 1e-3) -> Limit:
     if len(state) < 2:
         raise ValueError(f"z must hold at least two tokens, got {len(state)}")
     V = layer_value(attention, state.shape[1])
-    if np.linalg.matrix_rank(V) < len(V):
+    if (rank := np.linalg.matrix_rank(V)) < len(V):
         raise ValueError(
-            "V must be invertible: where it is singular, a token at rest tells nothing"
+            f"V must be invertible, got rank {rank} of {len(V)}: where it is singular, a token at rest "
+            "tells nothing"
         )
     start = flow.states[0] if flow else state
     moved = _moved(flow)

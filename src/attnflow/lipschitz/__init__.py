@@ -18,6 +18,8 @@
     the local constant where many tokens stand together, whatever their number
 ``crowd``
     the exponent of exponentially many tokens, and the leader and followers that reach it
+``dual``
+    maxima over the unit ball that one convex function of one number bounds: for the two before
 ``heads``
     several heads, from above and from below
 ``ascent``
@@ -43,11 +45,11 @@ from attnflow.lipschitz.configurations import adversarial as adversarial
 from attnflow.lipschitz.configurations import large_radius as large_radius
 from attnflow.lipschitz.configurations import spread as spread
 from attnflow.lipschitz.configurations import spread_bound as spread_bound
-from attnflow.lipschitz.crowd import Attained as Attained
 from attnflow.lipschitz.crowd import exponent as exponent
 from attnflow.lipschitz.crowd import exponent_lower_bound as exponent_lower_bound
 from attnflow.lipschitz.crowd import exponent_upper_bound as exponent_upper_bound
 from attnflow.lipschitz.crowd import one_leader as one_leader
+from attnflow.lipschitz.dual import Attained as Attained
 from attnflow.lipschitz.groups import grouped as grouped
 from attnflow.lipschitz.groups import grouped_constant as grouped_constant
 from attnflow.lipschitz.heads import multi_head_lower_bound as multi_head_lower_bound

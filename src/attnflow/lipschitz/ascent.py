@@ -2,7 +2,7 @@ r"""A search for tokens in a ball at which a layer stretches more.
 
 The local constant :math:`\sigma` is the largest value of :math:`\langle u, J(x)e\rangle` over unit u and
 e. So its gradient is that of the right side with the singular vectors held, which
-:meth:`attnflow.lipschitz.Linearised.bend` computes.
+:meth:`attnflow.lipschitz.Linearised.bend` computes. The search is the book's own.
 """
 
 from __future__ import annotations

@@ -9,53 +9,28 @@ eigenvectors of :cite:t:`castin2024`, and their :func:`attnflow.lipschitz.gamma`
 among eigenvectors, which need not be the best of all.
 
 Finding :math:`\Gamma` looks hard, for the function is not concave. But
-:math:`|Ax| = \min_{\mu>0}\frac12(\mu|Ax|^2 + 1/\mu)`, and the pairs
-:math:`(|Ax|^2, \langle Ax, x\rangle)` of all x in the ball form a convex set; so maximum and minimum may
-change places, and with the symmetric part S of A
+:math:`|Ax| = \min_{\mu>0}\frac12(\mu|Ax|^2 + 1/\mu)`, and maximum
+and minimum may change places: with the symmetric part S of A
 
 .. math:: 2\Gamma = \min_{\mu>0}\; \frac1{2\mu}
           + \max\left(0, \lambda_{\max}\left(\tfrac\mu2A^\top A - S\right)\right),
 
-a convex function of one number. Every :math:`\mu` bounds :math:`\Gamma` from above and every x from
-below, so that a result vouches for itself.
+a convex function of one number (:mod:`attnflow.lipschitz.dual`).
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize_scalar
 
 from attnflow import validate
-from attnflow.errors import NotConverged
 from attnflow.lipschitz.ball import norm, radius, several, sizes, square
 from attnflow.lipschitz.bounds import followed
+from attnflow.lipschitz.dual import APART, Attained, attained, best_in_plane, halved, largest
 from attnflow.validate import Array
 
 #: For a matrix of norm one :math:`2\Gamma\ge1/4`, so that :math:`|Ax|=1/\mu` lies in [1/8, 1].
 SMALLEST, LARGEST = 1.0, 8.0
-#: The best number is found by halving an interval of length 7 down to rounding.
-HALVINGS = 56
-#: Eigenvectors this far on either side of it span the plane of the maximiser, to the square of this.
-APART = 1e-6
-#: A gap between the two bounds beyond this fraction is more than rounding and the plane explain.
-CLOSED = 1e-9
-#: Directions of the plane that are tried before the best is refined.
-DIRECTIONS = 721
-
-
-class Attained(NamedTuple):
-    """A maximum over the unit ball, and where followers stand to reach it."""
-
-    value: float  #: attained at x
-    x: Array  #: (d,), in the unit ball
-    residual: float  #: by how much the maximum may at most be larger
-    iterations: int  #: halvings of the interval of the number
-    converged: bool  #: whether the residual is no more than rounding
 
 
 def exponent(A: ArrayLike) -> Attained:
@@ -79,29 +54,18 @@ def exponent(A: ArrayLike) -> Attained:
     gram, symmetric = B.T @ B, (B + B.T) / 2
 
     def highest(mu: float) -> tuple[float, Array]:
-        values, vectors = np.linalg.eigh(mu / 2 * gram - symmetric)
-        return float(values[-1]), vectors[:, -1]
+        return largest(mu / 2 * gram - symmetric)
 
-    low, high = SMALLEST, LARGEST
-    for _ in range(HALVINGS):
-        mu = (low + high) / 2
+    def falls(mu: float) -> bool:
         top, v = highest(mu)
-        falls = top <= 0 or v @ gram @ v < 1 / mu**2  # the slope of the function to minimise
-        low, high = (mu, high) if falls else (low, mu)
+        return bool(top <= 0 or v @ gram @ v < 1 / mu**2)
+
+    low, high, mu = halved(falls, SMALLEST, LARGEST)
     above = min(1 / (2 * mu) + max(highest(mu)[0], 0.0) for mu in (low, high))
-    sides = [highest(side * mu)[1] for side in (1 - APART, 1 + APART)]
-    x = best_in_plane(B, np.linalg.qr(np.stack(sides, axis=1))[0], _along)
-    x = x * np.sign(x[np.abs(x).argmax()])  # -x is as good
+    x = best_in_plane(B, [highest(side * mu)[1] for side in (1 - APART, 1 + APART)], _along)
     value = float(np.linalg.norm(B @ x) - x @ B @ x) / 2
-    gap = max(above / 2 - value, 0.0)
-    found = Attained(size * value, x, size * gap, HALVINGS, gap <= CLOSED * value)
-    if not found.converged:
-        advice = "the exponent may be larger by that share; the maximiser is not unique"
-        warnings.warn(
-            NotConverged.after("exponent", found.iterations, gap / value, CLOSED, advice),
-            stacklevel=2,
-        )
-    return found
+    advice = "the exponent may be larger by that share; the maximiser is not unique"
+    return attained("exponent", size, x, value, above / 2, advice=advice)
 
 
 def one_leader(A: ArrayLike, R: float, n: int) -> Array:
@@ -162,31 +126,3 @@ def _along(size: Array, score: Array) -> tuple[Array, Array]:
     """The largest value on the ray through a unit vector, and the length at which it is attained."""
     s = np.where(2 * score > size, size / np.where(score > 0, 2 * score, 1.0), 1.0)
     return s * size - s**2 * score, s
-
-
-def best_in_plane(
-    B: Array, plane: Array, along: Callable[[Array, Array], tuple[Array, Array]]
-) -> Array:
-    """The x in the unit ball of a plane, given by orthonormal columns, with the largest value.
-
-    `along` has, for unit vectors v with given ``|Bv|`` and ``<Bv, v>``, the largest value at s v with
-    0 <= s <= 1, and that s.
-    """
-
-    def turned(turns: Array) -> tuple[Array, Array]:
-        """The value in each direction of the plane, and the x of that value, (d, turns)."""
-        v = plane @ np.stack([np.cos(turns), np.sin(turns)])[: plane.shape[1]]
-        v = v / np.maximum(np.linalg.norm(v, axis=0), np.finfo(float).tiny)
-        values, s = along(np.linalg.norm(B @ v, axis=0), np.einsum("it,it->t", v, B @ v))
-        return values, s * v
-
-    turns = np.linspace(0, np.pi, DIRECTIONS)
-    first = turns[int(turned(turns)[0].argmax())]
-    near = minimize_scalar(
-        lambda turn: -turned(np.array([turn]))[0][0],
-        bounds=(first - turns[1], first + turns[1]),
-        method="bounded",
-        options={"xatol": np.sqrt(np.finfo(float).eps)},
-    )
-    values, places = turned(np.array([first, near.x]))
-    return places[:, int(values.argmax())]

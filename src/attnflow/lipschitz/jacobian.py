@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from attnflow import validate
 from attnflow.attention.head import Head, SoftmaxLayer, checked
+from attnflow.attention.layer import representable
 from attnflow.rotation import Turn, rotate
 from attnflow.softmax import hide_future, softmax_rows
 from attnflow.validate import Array
@@ -130,8 +131,7 @@ class Part(NamedTuple):
         for row, seen in _blocks(n, head.causal):
             with np.errstate(over="ignore", invalid="ignore"):
                 scores = q[row] @ k[seen].T
-            if not np.isfinite(scores).all():
-                raise ValueError("scores must be finite; these tokens or matrices are too large")
+            representable(scores, "scores")
             if head.causal:
                 scores[:, row] = hide_future(scores[:, row])
             mean[row] = softmax_rows(scores) @ v[seen]

@@ -6,27 +6,22 @@ In two dimensions and more, for V = I, the constant of the ball of radius R is
 :math:`c(A)R^2\sqrt{n/2}\,(1+o(1))` as n and :math:`R^2/\log n` grow: :func:`sharp_upper_bound` is above it, and
 :func:`attnflow.lipschitz.two_leaders` reach it. This is the book's own.
 
-The function is not concave. But :math:`s_+^2 = \max_{\mu\ge0}(2\mu s - \mu^2)`, and the pairs
-:math:`(|Ax|^2, \langle Ax, x\rangle)` of all x in the ball form a convex set; so maximum and minimum may change
-places, and with the symmetric part S of A
+The function is not concave. But :math:`s_+^2 = \max_{\mu\ge0}(2\mu s - \mu^2)`, and maximum and minimum may
+change places: with the symmetric part S of A
 
 .. math:: c(A)^2 = \min_{\mu\ge0}\; \mu^2 + \max\left(0, \lambda_{\max}\left(A^\top A - 2\mu S\right)\right),
 
-a convex function of one number. Every :math:`\mu` bounds c from above and every x from below, so that a
-result vouches for itself.
+a convex function of one number (:mod:`attnflow.lipschitz.dual`).
 """
 
 from __future__ import annotations
-
-import warnings
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from attnflow import validate
-from attnflow.errors import NotConverged
 from attnflow.lipschitz.ball import norm, radius, sizes, square
-from attnflow.lipschitz.crowd import APART, CLOSED, HALVINGS, Attained, best_in_plane
+from attnflow.lipschitz.dual import APART, Attained, attained, best_in_plane, halved, largest
 from attnflow.validate import Array
 
 
@@ -48,29 +43,18 @@ def sharp_constant(A: ArrayLike) -> Attained:
     gram, symmetric = B.T @ B, (B + B.T) / 2
 
     def highest(mu: float) -> tuple[float, Array]:
-        values, vectors = np.linalg.eigh(gram - 2 * mu * symmetric)
-        return float(values[-1]), vectors[:, -1]
+        return largest(gram - 2 * mu * symmetric)
 
-    low, high = 0.0, 1.0
-    for _ in range(HALVINGS):
-        mu = (low + high) / 2
+    def falls(mu: float) -> bool:
         top, v = highest(mu)
-        falls = top > 0 and v @ symmetric @ v > mu  # the slope of the function to minimise
-        low, high = (mu, high) if falls else (low, mu)
+        return bool(top > 0 and v @ symmetric @ v > mu)
+
+    low, high, mu = halved(falls, 0.0, 1.0)
     above = min(mu**2 + max(highest(mu)[0], 0.0) for mu in (0.0, low, high))
-    sides = [highest(side)[1] for side in (mu - APART, mu + APART)]
-    x = best_in_plane(B, np.linalg.qr(np.stack(sides, axis=1))[0], _along)
-    x = x * np.sign(x[np.abs(x).argmax()])  # -x is as good
+    x = best_in_plane(B, [highest(side)[1] for side in (mu - APART, mu + APART)], _along)
     value = float(np.sqrt(_height(np.asarray((B @ x) @ (B @ x)), np.asarray(x @ B @ x))))
-    gap = max(float(np.sqrt(above)) - value, 0.0)
-    found = Attained(size * value, x, size * gap, HALVINGS, gap <= CLOSED * value)
-    if not found.converged:
-        advice = "the constant may be larger by that share; the maximiser is not unique"
-        warnings.warn(
-            NotConverged.after("sharp_constant", found.iterations, gap / value, CLOSED, advice),
-            stacklevel=2,
-        )
-    return found
+    advice = "the constant may be larger by that share; the maximiser is not unique"
+    return attained("sharp_constant", size, x, value, float(np.sqrt(above)), advice=advice)
 
 
 def sharp_upper_bound(A: ArrayLike, V: ArrayLike, R: float, n: int) -> float:

@@ -22,7 +22,7 @@ MOST_PIECES = 200
 
 
 def support_bound(
-    radius: float, V: ArrayLike | Callable[[float], ArrayLike], t: float, start: float = 0.0
+    R: float, V: ArrayLike | Callable[[float], ArrayLike], t: float, start: float = 0.0
 ) -> float:
     r"""The radius of a ball that the support stays within; V may depend on time.
 
@@ -33,7 +33,7 @@ def support_bound(
     >>> round(support_bound(2.0, np.diag([1.0, -3.0]), 1.0), 4)
     40.1711
     """
-    radius, t = validate.positive(radius, "radius"), validate.number(t, "t")
+    R, t = validate.positive(R, "R"), validate.number(t, "t")
     start = validate.number(start, "start")
     if t < start:
         raise ValueError(f"t must not lie before the start {start}, got {t}")
@@ -43,10 +43,10 @@ def support_bound(
     else:
         exponent = np.linalg.norm(validate.array(V, "V", 2), 2) * (t - start)
     with np.errstate(over="ignore"):
-        return float(radius * np.exp(exponent))
+        return float(R * np.exp(exponent))
 
 
-def log_stability_bound(A: ArrayLike, V: ArrayLike, radius: float, t: float) -> float:
+def log_stability_bound(A: ArrayLike, V: ArrayLike, R: float, t: float) -> float:
     r"""The logarithm of C with :math:`W_p(\mu_t,\nu_t) \le C\,W_p(\mu_0,\nu_0)`, for softmax attention.
 
     .. math:: \log C = \int_0^t |V|(1+3g_s)e^{2g_s}\,ds, \qquad g_s = |A| R^2 e^{2|V|s},
@@ -62,7 +62,7 @@ def log_stability_bound(A: ArrayLike, V: ArrayLike, radius: float, t: float) -> 
     """
     a = float(np.linalg.norm(validate.array(A, "A", 2), 2))
     v = float(np.linalg.norm(validate.array(V, "V", 2), 2))
-    R, t = validate.positive(radius, "radius"), validate.number(t, "t")
+    R, t = validate.positive(R, "R"), validate.number(t, "t")
     if t < 0:
         raise ValueError(f"t must not be negative, got {t}")
     if a == 0:

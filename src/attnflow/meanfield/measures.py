@@ -1,4 +1,4 @@
-"""Measures as points with weights: given ones, Gauss-Hermite grids, Sobol points.
+r"""Measures :math:`\sum_iw_i\delta_{x_i}` as points with weights: given ones, Gauss-Hermite grids, Sobol points.
 
 The flow of a measure depends continuously on it (:cite:t:`castin2025`), so the points need not be
 random: what matters is how well they stand for the measure.

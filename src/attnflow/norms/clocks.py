@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from scipy.interpolate import PchipInterpolator
 
 from attnflow import validate
-from attnflow.flows import integrate
+from attnflow.flows import Flow, integrate
 from attnflow.norms.orbit import MOST_TOKENS, read, sphere_time
 from attnflow.norms.tokens import ON_SPHERE, UNIT_MEAN, valid_norm, valid_radius
 from attnflow.validate import Array
@@ -43,6 +43,13 @@ class Curve(NamedTuple):
     cosines: Array  #: (m,)
     sizes: Array  #: (m,), the norms divided by the first; 1 on the sphere
     gaps: Array = np.zeros(0)  #: (m,), 1 - cosines with all their digits
+    iterations: int = 0  #: how often the speed was computed, or layers
+    rtol: float = 0.0  #: the relative error allowed in every step; 0 for layers, which are exact
+
+    @property
+    def converged(self) -> bool:
+        """True: a flow that does not reach its last time raises `FlowStopped` instead."""
+        return True
 
 
 def meeting_time(
@@ -114,12 +121,12 @@ def curve(
 
     knots = np.unique(np.concatenate([[0.0], t]))
     if len(knots) == 1:
-        found = np.array([[first, 0.0]])
+        found = Flow(knots, np.array([[first, 0.0]]))
     else:
-        found = integrate(speed, np.array([first, 0.0]), knots, rtol=1e-12, scale=1.0).states
-    level, log_r = found[np.searchsorted(knots, t)].T
+        found = integrate(speed, np.array([first, 0.0]), knots, rtol=1e-12, scale=1.0)
+    level, log_r = found.states[np.searchsorted(knots, t)].T
     gaps = _gap(level, n)
-    return Curve(t, 1 - gaps, np.exp(log_r), gaps)
+    return Curve(t, 1 - gaps, np.exp(log_r), gaps, found.iterations, found.rtol)
 
 
 def diagram(norm: str, n: int, betas: ArrayLike, times: ArrayLike) -> Array:

@@ -46,7 +46,9 @@ def equiangular_layers(
         sizes.append(r / first)
         gaps.append(u)
     kept = np.array(gaps)
-    return Curve(h * np.arange(len(kept), dtype=float), 1 - kept, np.array(sizes), kept)
+    return Curve(
+        h * np.arange(len(kept), dtype=float), 1 - kept, np.array(sizes), kept, len(kept) - 1
+    )
 
 
 def layers_to_meet(

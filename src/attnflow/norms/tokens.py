@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from attnflow import validate
 from attnflow.attention import SoftmaxAttention
-from attnflow.flows import Flow, integrate
+from attnflow.flows import Flow, integrate, unit_rows
 from attnflow.validate import Array
 
 #: Where the normalisation stands.
@@ -52,8 +52,8 @@ def flow(norm: str, x0: ArrayLike, beta: float, times: ArrayLike, *, rtol: float
     layer = _layer(beta, x)
     if norm not in ON_SPHERE:
         return integrate(lambda _, y: _velocity(norm, y, layer), x, times, rtol=rtol)
-    found = integrate(lambda _, y: _velocity(norm, _unit(y), layer), x, times, rtol=rtol)
-    return found._replace(states=_unit(found.states))
+    found = integrate(lambda _, y: _velocity(norm, unit_rows(y), layer), x, times, rtol=rtol)
+    return found._replace(states=unit_rows(found.states))
 
 
 def layers(norm: str, x0: ArrayLike, beta: float, depth: int, *, step: float = 1.0) -> Flow:
@@ -72,10 +72,10 @@ def layers(norm: str, x0: ArrayLike, beta: float, depth: int, *, step: float = 1
     h, layer = valid_step(norm, step), _layer(beta, x)
     states = [x]
     for _ in range(depth):
-        m = layer.velocity(_unit(x))
+        m = layer.velocity(unit_rows(x))
         keep = 1 - h if norm == "nGPT" else 1.0
-        x = keep * x + h * (_unit(m) if norm in UNIT_MEAN else m)
-        states.append(x := _unit(x) if norm in ON_SPHERE else x)
+        x = keep * x + h * (unit_rows(m) if norm in UNIT_MEAN else m)
+        states.append(x := unit_rows(x) if norm in ON_SPHERE else x)
     return Flow(h * np.arange(depth + 1.0), np.stack(states), iterations=depth)
 
 
@@ -116,10 +116,10 @@ def valid_radius(radius: float) -> float:
 
 
 def _velocity(norm: str, x: Array, layer: SoftmaxAttention) -> Array:
-    theta = _unit(x)
+    theta = unit_rows(x)
     m = layer.velocity(theta)
     if norm in UNIT_MEAN:
-        m = _unit(m)
+        m = unit_rows(m)
     return m - np.vecdot(theta, m)[:, None] * theta if norm in ON_SPHERE else m
 
 
@@ -127,17 +127,10 @@ def _tokens(norm: str, x: ArrayLike) -> Array:
     if valid_norm(norm) in ON_SPHERE:
         return validate.on_sphere(x)
     out = validate.tokens(x)
-    _unit(out)
+    unit_rows(out)
     return out
 
 
 def _layer(beta: float, x: ArrayLike) -> SoftmaxAttention:
     I = np.eye(np.shape(x)[1])  # noqa: E741
     return SoftmaxAttention(validate.beta(beta) * I, I, I)
-
-
-def _unit(x: Array) -> Array:
-    norms = np.linalg.norm(x, axis=-1, keepdims=True)
-    if not norms.all():
-        raise ValueError("tokens and their means must not vanish: a zero vector has no direction")
-    return np.asarray(x / norms)

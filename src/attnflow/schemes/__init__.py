@@ -35,6 +35,7 @@ from attnflow.schemes.sampling import noise_constant as noise_constant
 from attnflow.schemes.sampling import noise_variance as noise_variance
 from attnflow.schemes.splitting import fokker_planck_error as fokker_planck_error
 from attnflow.schemes.splitting import fokker_planck_map as fokker_planck_map
+from attnflow.schemes.splitting import lie_path as lie_path
 from attnflow.schemes.splitting import potential_flow as potential_flow
 from attnflow.schemes.splitting import strang_path as strang_path
 from attnflow.schemes.splitting import surrogate_path as surrogate_path

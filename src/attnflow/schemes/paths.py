@@ -2,7 +2,8 @@ r"""A density carried through layers without noise, on the line, and its distanc
 
 A uniform grid of nodes has fixed masses :math:`\rho_0(x_i) h`. The nodes move, by
 :func:`bridge_path` or :func:`euler_path`; the sums over them stay spectrally accurate, and
-:math:`W_2` is the distance to the monotone map, which is exact.
+:math:`W_2` is the distance to the monotone map, which is exact. The layers are those of
+:cite:t:`agarwal2024`; the orders are the book's own.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def bridge_path(
     found = iterate(nodes.x, eps, depth, nodes.weights, tol=BRIDGE_TOL, method="dense")
     states = found.states[:, :, 0]
     return Path(
-        nodes, _times(eps, depth), states, found.converged, found.residual, found.iterations
+        nodes, layer_times(eps, depth), states, found.converged, found.residual, found.iterations
     )
 
 
@@ -107,7 +108,7 @@ def euler_path(
                 f"its filter allows; end before T = {T:g}"
             )
         states.append(x - eps / 2 * _carried_score(x, log_rho0, nodes.h))
-    return Path(nodes, _times(eps, depth), np.stack(states))
+    return Path(nodes, layer_times(eps, depth), np.stack(states))
 
 
 def path_errors(density: GaussianMixture, path: Path) -> Array:
@@ -189,7 +190,12 @@ def steps_to(T: float, eps: float) -> int:
     return n
 
 
-def _times(eps: float, depth: int) -> Array:
+def layer_times(eps: float, depth: int) -> Array:
+    """The times of the states of a path: multiples of eps.
+
+    >>> layer_times(0.5, 2)
+    array([0. , 0.5, 1. ])
+    """
     return np.linspace(0.0, depth * eps, depth + 1)
 
 

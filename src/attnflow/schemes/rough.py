@@ -7,7 +7,7 @@ not smooth; a layer moves nodes by an analytic map, so sums over them stay accur
 
 A layer leaves waves with :math:`\varepsilon k^2 \gg 2\log(T/\varepsilon)` as they are
 (:mod:`attnflow.schemes.stability`), and a jump of the m-th derivative has waves :math:`k^{-m-1}`.
-:func:`linear_errors` adds up what is left of them.
+:func:`linear_errors` adds up what is left of them. This is the book's own.
 """
 
 from __future__ import annotations

@@ -45,9 +45,7 @@ def noise_variance(rho: ArrayLike, n: int, eps: float, d: int = 1) -> Array:
     0.01011
     """
     n, eps = validate.count(n, "n"), validate.positive(eps, "eps")
-    rho = validate.finite(validate.real(rho, "rho"), "rho")
-    if rho.size and rho.min() <= 0:
-        raise ValueError(f"rho must be > 0, got {rho.min():g}")
+    rho = validate.all_positive(validate.finite(validate.real(rho, "rho"), "rho"), "rho")
     return noise_constant(d) / (n * rho * eps ** (1 + d / 2))
 
 

@@ -5,7 +5,7 @@ The flow :math:`\partial_t\rho = \tfrac12\Delta\rho - \tfrac12\mathrm{div}(\rho\
 of a surrogate :math:`\sigma \propto (\rho/\nu)^{-\theta}` (:func:`surrogate_path`) and is of first order.
 Splitting is of second (:cite:t:`strang1968`): half a step of the potential flow
 :math:`\dot x = \tfrac12\nabla\log\nu`, one attention layer, which is of second order for heat, and half a
-step again (:func:`strang_path`). The halves of neighbouring layers merge: attention and a
+step again (:func:`strang_path`); in whole steps it is of first (:func:`lie_path`). The halves of neighbouring layers merge: attention and a
 feed-forward block in turn.
 """
 
@@ -23,8 +23,8 @@ from attnflow.densities import GaussianMixture
 from attnflow.errors import SolverFailed
 from attnflow.langevin import langevin_pair
 from attnflow.line import LineGrid, line_grid, uniform_nodes
-from attnflow.schemes.paths import BRIDGE_TOL, RESOLUTION, Path, steps_to
-from attnflow.schemes.steps import reflected
+from attnflow.schemes.paths import BRIDGE_TOL, RESOLUTION, Path, layer_times, steps_to
+from attnflow.schemes.steps import Worst, reflected
 from attnflow.transport.bridge import Bridge, self_bridge
 from attnflow.validate import Array
 
@@ -52,13 +52,10 @@ def potential_flow(x: ArrayLike, t: float, force: Callable[[Array], Array]) -> A
     return validate.finite(x, "tokens after the potential flow")
 
 
-def strang_path(
-    start: GaussianMixture, target: GaussianMixture, eps: float, T: float, *, lie: bool = False
-) -> Path:
+def strang_path(start: GaussianMixture, target: GaussianMixture, eps: float, T: float) -> Path:
     """Nodes of `start` through layers of half potential, attention, half potential, up to T.
 
-    With `lie` the whole potential step follows the attention layer, as in an ordinary transformer
-    block: first order.
+    Second order (:cite:t:`strang1968`).
 
     >>> from attnflow.densities import Gaussian
     >>> path = strang_path(Gaussian(0.0, 0.5), Gaussian(0.0, 1.0), 0.1, 1.0)
@@ -66,19 +63,41 @@ def strang_path(
     >>> round(float(path.nodes.weights @ path.states[-1] ** 2 - exact), 5)
     -0.00211
     """
+    return _split_path(start, target, eps, T, 0.5)
+
+
+def lie_path(start: GaussianMixture, target: GaussianMixture, eps: float, T: float) -> Path:
+    """Nodes of `start` through layers of attention, then the whole potential step, up to T.
+
+    This is the order of an ordinary transformer block: first order, as all products of two flows that
+    do not commute (:cite:t:`strang1968`).
+
+    >>> from attnflow.densities import Gaussian
+    >>> path = lie_path(Gaussian(0.0, 0.5), Gaussian(0.0, 1.0), 0.1, 1.0)
+    >>> exact = 1 - 0.5 * np.exp(-1.0)
+    >>> round(float(path.nodes.weights @ path.states[-1] ** 2 - exact), 5)
+    -0.03275
+    """
+    return _split_path(start, target, eps, T, 0.0)
+
+
+def _split_path(
+    start: GaussianMixture, target: GaussianMixture, eps: float, T: float, share: float
+) -> Path:
+    """The share of a potential step that comes before attention; the rest comes after."""
     depth = steps_to(T, eps)
     nodes = line_grid(start, eps, resolution=RESOLUTION)
 
     def pull(x: Array) -> Array:
         return target.score(x) / 2
 
-    before, after = (0.0, eps) if lie else (eps / 2, eps / 2)
-    states = [nodes.x[:, None]]
+    states, worst = [nodes.x[:, None]], Worst()
     for _ in range(depth):
-        x = potential_flow(states[-1], before, pull)
-        x = reflected(self_bridge(x, eps, nodes.weights, tol=BRIDGE_TOL, method="dense"))
-        states.append(potential_flow(x, after, pull))
-    return Path(nodes, np.linspace(0.0, depth * eps, depth + 1), np.stack(states)[:, :, 0])
+        x = potential_flow(states[-1], share * eps, pull)
+        solved = self_bridge(x, eps, nodes.weights, tol=BRIDGE_TOL, method="dense")
+        worst = worst.or_worse(solved)
+        states.append(potential_flow(reflected(solved), (1 - share) * eps, pull))
+    return Path(nodes, layer_times(eps, depth), np.stack(states)[:, :, 0], *worst)
 
 
 def surrogate_path(
@@ -101,16 +120,18 @@ def surrogate_path(
     depth = steps_to(T, eps)
     nodes = line_grid(start, eps, resolution=RESOLUTION)
     log_rho, states, width = start.logpdf(nodes.x), [nodes.x], np.full(len(nodes.x), nodes.h)
+    worst = Worst()
     for _ in range(depth):
         x = states[-1]
         log_ratio = log_rho - target.logpdf(x)
         surrogate = np.exp(-theta * log_ratio - (-theta * log_ratio).max()) * width
         solved = self_bridge(x, eps, surrogate / surrogate.sum(), tol=BRIDGE_TOL, method="dense")
+        worst = worst.or_worse(solved)
         mean, var = _conditional(solved)
         stretch = 1 + (var / eps - 1) / theta  # of this layer: B' = Var(Y | x) / eps
         states.append(x + (mean - x) / theta)
         log_rho, width = log_rho - np.log(stretch), width * stretch
-    return Path(nodes, np.linspace(0.0, depth * eps, depth + 1), np.stack(states))
+    return Path(nodes, layer_times(eps, depth), np.stack(states), *worst)
 
 
 def _conditional(bridge: Bridge) -> tuple[Array, Array]:

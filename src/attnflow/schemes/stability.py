@@ -11,7 +11,7 @@ leaves short waves as they are. The third is below -1 for s > 4: explicit Euler 
 waves without bound, and an analytic density has all of them, though only a little.
 
 :func:`euler_stretches` follows explicit Euler exactly, by Taylor series about one point, with no grid
-that would filter short waves away.
+that would filter short waves away. This is the book's own.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import t
 
 from attnflow import validate
 from attnflow.densities import GaussianMixture
-from attnflow.rates import Rate
+from attnflow.rates import Rate, least_squares, points
 from attnflow.validate import Array
 
 #: :math:`\nu = \min_\kappa \kappa/\log(\kappa^2/2-1)`, attained at :math:`\kappa = 4.5136`.
@@ -102,30 +101,17 @@ def fit_breakdown(eps: ArrayLike, times: ArrayLike) -> Breakdown:
     >>> round(found.order.slope, 9), round(found.constant, 9)
     (0.5, 1.5)
     """
-    e, at = validate.array(eps, "eps", 1), validate.array(times, "times", 1)
-    if e.shape != at.shape or len(e) < 4:
-        raise ValueError(
-            f"eps and times must be at least four points each, got {len(e)} and {len(at)}"
-        )
-    if min(e.min(), at.min()) <= 0:
-        raise ValueError(f"eps and times must be > 0, got {min(e.min(), at.min())}")
+    e, at = points(eps, times, ("eps", "times"), 4)
+    validate.all_positive(e, "eps")
+    validate.all_positive(at, "times")
     ones, next_order = np.ones(len(e)), np.log(at / e) * e / at
-    (log_c, s, _), half = _least_squares([ones, np.log(e), next_order], np.log(at))
-    (fixed, _), off = _least_squares([ones, next_order], np.log(at) - np.log(e) / 2)
+    (log_c, s, _), half = least_squares([ones, np.log(e), next_order], np.log(at))
+    (fixed, _), off = least_squares([ones, next_order], np.log(at) - np.log(e) / 2)
     return Breakdown(
         Rate(float(s), (float(s - half[1]), float(s + half[1])), float(np.exp(log_c))),
         float(np.exp(fixed)),
         (float(np.exp(fixed - off[0])), float(np.exp(fixed + off[0]))),
     )
-
-
-def _least_squares(columns: list[Array], y: Array) -> tuple[Array, Array]:
-    """The coefficients and the half-widths of their 95 % intervals."""
-    A = np.column_stack(columns)
-    found = np.linalg.lstsq(A, y, rcond=None)[0]
-    left, spare = y - A @ found, len(y) - A.shape[1]
-    spread = np.diag(np.linalg.pinv(A.T @ A)) * (left @ left) / spare
-    return np.asarray(found, float), np.asarray(t.ppf(0.975, spare) * np.sqrt(spread))
 
 
 def filtered_stretch(spacing: float) -> float:

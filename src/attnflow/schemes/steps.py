@@ -2,7 +2,7 @@ r"""Steps of tokens: the layer :math:`x \mapsto 2x - B(x)`, the explicit Euler s
 
 B(x) is where the partners of x are on average, under the Schrödinger bridge of the tokens to
 themselves (:mod:`attnflow.transport.bridge`). The layer moves every token as far to the other side: away
-from the crowd, as heat does.
+from the crowd, as heat does (:cite:t:`agarwal2024`).
 """
 
 from __future__ import annotations
@@ -89,6 +89,26 @@ def bridge_step(x: ArrayLike, eps: float, weights: ArrayLike | None = None) -> A
         return validate.finite(2 * bridge.x - mean, "tokens after the layer")
 
 
+class Worst(NamedTuple):
+    """What the worst of some bridges says of itself.
+
+    >>> Worst().or_worse(self_bridge([[-1.0], [1.0]], 1.0)).converged
+    True
+    """
+
+    converged: bool = True  #: whether every bridge was solved to its tolerance
+    residual: float = 0.0  #: the largest L1 error of a bridge's marginal
+    iterations: int = 0  #: the most sweeps that a bridge took
+
+    def or_worse(self, bridge: Bridge) -> Worst:
+        """The worst of these and one more."""
+        return Worst(
+            self.converged and bool(bridge.converged),
+            max(self.residual, bridge.residual),
+            max(self.iterations, bridge.iterations),
+        )
+
+
 class Layers(NamedTuple):
     """Tokens through layers, and what the worst of the bridges says of itself.
 
@@ -114,16 +134,14 @@ def iterate(
     >>> iterate([[-1.0], [1.0]], eps=1.0, depth=2).states[:, 1, 0].round(3)
     array([1.   , 1.238, 1.349])
     """
-    states, converged, residual, iterations = [validate.tokens(x)], True, 0.0, 0
-    heat = []
+    states, worst, heat = [validate.tokens(x)], Worst(), []
     for _ in range(validate.count(depth, "depth")):
         bridge = self_bridge(states[-1], eps, weights, tol=tol, method=method)
         mean = bridge.barycentric()
         heat.append(_share(bridge, mean)[0])
         states.append(2 * bridge.x - mean)
-        converged &= bool(bridge.converged)
-        residual, iterations = max(residual, bridge.residual), max(iterations, bridge.iterations)
-    return Layers(np.stack(states), converged, residual, iterations, np.array(heat))
+        worst = worst.or_worse(bridge)
+    return Layers(np.stack(states), *worst, np.array(heat))
 
 
 def euler_step(x: ArrayLike, eps: float, score: Callable[[Array], Array]) -> Array:

@@ -50,6 +50,7 @@ class Merges(NamedTuple):
     leaders: NDArray[np.int_]  #: (k,) their smallest tokens
     trail: Array  #: (steps, 2) times, and the energy over its maximum
     iterations: int  #: steps
+    tol: float = 0.0  #: the error allowed in every step
 
     @property
     def converged(self) -> bool:
@@ -94,7 +95,9 @@ def merges(
     beta, horizon = validate.beta(beta), validate.positive(horizon, "horizon")
     near, tol = validate.positive(near, "near"), validate.positive(tol, "tol")
     if causal and masses is not None:
-        raise ValueError("masses must be None with a causal mask, where tokens are seen one by one")
+        raise ValueError(
+            "masses must be None with a causal mask, where tokens are seen one by one; got masses"
+        )
     total = circle_masses(masses, len(theta))
     state = _State(theta, beta, total, causal, normalised)
     times, kept, lost, places, steps = [], [], [], [], 0
@@ -114,10 +117,13 @@ def merges(
         trail.append((t, state.energy()))
         steps += 1
         if steps > MOST_STEPS:
-            raise FlowStopped(f"the flow on the circle took more than {MOST_STEPS} steps")
+            raise FlowStopped(
+                f"the flow on the circle took more than {MOST_STEPS} steps by t = {t:.6g}: raise tol, or "
+                "lower horizon"
+            )
     return Merges(
         np.array(times), np.array(kept, int), np.array(lost, int), np.array(places),
-        state.theta % (2 * np.pi), state.leaders.copy(), np.array(trail), steps,
+        state.theta % (2 * np.pi), state.leaders.copy(), np.array(trail), steps, tol,
     )  # fmt: skip
 
 
@@ -197,7 +203,8 @@ def _step(
         h *= max(change, LEAST_CHANGE) if np.isfinite(change) else LEAST_CHANGE
         if h < SHORTEST:
             raise FlowStopped(
-                f"the flow on the circle needs steps below {SHORTEST:g} at time {t:g}"
+                f"the flow on the circle needs steps below {SHORTEST:g} at t = {t:g}: "
+                "raise tol, or lower beta"
             )
 
 

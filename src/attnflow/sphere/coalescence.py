@@ -8,6 +8,7 @@ variable (:func:`pair_log_time`, :func:`pair_place`). In the limit of low temper
 
 Many clusters merge pair by pair, the smallest gap first: :func:`coalesce`. In the clock
 :math:`s = (\log t)/\beta` the k-th merge is at the barrier :math:`1-\cos` of the k-th smallest gap.
+This is the book's own; :cite:t:`geshkovski2024` illustrate the staircase of the energy.
 """
 
 from __future__ import annotations

@@ -39,6 +39,12 @@ class Critical(NamedTuple):
     residual: float  #: the largest pull on a token, over the weights of the others
     eigenvalues: Array  #: of the unnormalised flow of the groups, increasing, (groups (d - 1),)
     groups: int  #: of tokens in one place
+    iterations: int = 0  #: how often the pull was computed on the way there
+
+    @property
+    def converged(self) -> bool:
+        """Whether tokens are at rest there, to rounding."""
+        return self.residual <= AT_REST
 
     @property
     def highest(self) -> float:
@@ -145,9 +151,9 @@ def critical_points(
             lambda y: _pull(unit(y.reshape(n, d)), beta).ravel(),
             start.ravel(), method="lm", xtol=1e-15, ftol=1e-15, gtol=1e-15, max_nfev=100 * n * d,
         )  # fmt: skip
-        x = unit(end.x.reshape(n, d))
-        if np.sqrt((_pull(x, beta) ** 2).sum(axis=1).max()) <= AT_REST:
-            found.append(described(x, beta))
+        point = described(unit(end.x.reshape(n, d)), beta)
+        if point.converged:
+            found.append(point._replace(iterations=int(end.nfev)))
     return found
 
 

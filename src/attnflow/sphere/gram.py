@@ -34,6 +34,12 @@ class GramFlow(NamedTuple):
     times: Array  #: (m,)
     states: Array  #: (m, n, n)
     iterations: int  #: how often the derivative was computed
+    rtol: float = 0.0  #: the relative error allowed in every step
+
+    @property
+    def converged(self) -> bool:
+        """True: a flow that does not reach its last time raises `FlowStopped` instead."""
+        return True
 
 
 def gram_flow(
@@ -63,7 +69,7 @@ def gram_flow(
         return half + half.T
 
     found = integrate(derivative, g0, times, rtol=rtol)
-    return GramFlow(found.times, found.states, found.iterations)
+    return GramFlow(found.times, found.states, found.iterations, found.rtol)
 
 
 def _gram(G: ArrayLike) -> Array:

@@ -8,7 +8,7 @@ The kernel of the energy is a sum of Gegenbauer polynomials with positive coeffi
 
 with :math:`G_k = C_k^\lambda/C_k^\lambda(1)`. The mean of :math:`G_k(\langle x,x'\rangle)` over pairs is a sum
 of squares of moments (addition theorem), never negative; and all of them vanish, k = 0 apart, for
-the uniform measure alone.
+the uniform measure alone: the argument of :cite:t:`geshkovski2025`.
 """
 
 from __future__ import annotations

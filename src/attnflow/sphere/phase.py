@@ -48,6 +48,11 @@ class PhaseDiagram(NamedTuple):
     realisations: int
     iterations: int  #: steps of the integrator, over all draws and betas
 
+    @property
+    def converged(self) -> bool:
+        """True: a draw that cannot be followed to the last time raises `FlowStopped` instead."""
+        return True
+
 
 class _Block(NamedTuple):
     """Some draws over all of the grid, as something to send away: the answer depends on it alone."""

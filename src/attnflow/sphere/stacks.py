@@ -2,8 +2,9 @@ r"""Many starts at once: stacks of tokens on the sphere, and when each start is 
 
 A stack has shape (starts, n, d). All of it is one state of the integrator: that is many times
 faster than start by start where n is small, and no start sees another but through the length of the
-steps. Self-attention (SA), with a mask or without; for shares of clustered pairs over thousands of
-starts there is the compiled :func:`attnflow.sphere.phase_diagram`.
+steps. Self-attention (SA) is :math:`\dot x_i = P_{x_i}\sum_jA_{ij}x_j` (:cite:t:`geshkovski2025`), with a
+mask or without; for shares of clustered pairs over thousands of starts there is the compiled
+:func:`attnflow.sphere.phase_diagram`.
 """
 
 from __future__ import annotations

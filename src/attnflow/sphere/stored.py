@@ -1,4 +1,6 @@
-"""The full-scale phase diagrams, which take too long for a chapter and come with the package.
+r"""The full-scale phase diagrams, which take too long for a chapter and come with the package.
+
+The share of pairs with :math:`\langle x_i, x_j\rangle\ge1-\delta` over :math:`\beta` and time.
 
 ``benchmarks/figure3.py`` writes them, Figure 3 of :cite:t:`geshkovski2025`; the chapter reads them
 here, and draws a smaller run of its own beside them.

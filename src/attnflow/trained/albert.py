@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from attnflow.trained import encoder
-from attnflow.trained.architecture import Architecture, Floats, Layout, Reader, must, whole
+from attnflow.trained.architecture import Architecture, Floats, Reader, must, whole
 
 NAMES = encoder.Names(
     qkv=("attention.query", "attention.key", "attention.value"),
@@ -34,14 +33,10 @@ def enter(a: Architecture, read: Reader, embedded: Floats) -> Floats:
     return x @ read(f"{WIDEN}.weight", a.width, a.embedding).T + read(f"{WIDEN}.bias", a.width)
 
 
-LAYOUT = Layout(
-    words=encoder.WORDS,
-    positions=encoder.POSITIONS,
-    types=encoder.TYPES,
-    block="encoder.albert_layer_groups.0.albert_layers.0.",
-    parts=NAMES.parts,
-    architecture=from_config,
-    read=partial(encoder.read_block, names=NAMES),
+LAYOUT = encoder.layout(
+    "encoder.albert_layer_groups.0.albert_layers.0.",
+    NAMES,
+    from_config,
+    head="predictions.",
     enter=enter,
-    logits=partial(encoder.logits, dense="predictions.", out="predictions."),
 )

@@ -3,11 +3,10 @@ r"""BERT :cite:p:`devlin2019`: an encoder with learnt positions, :math:`x \lefta
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from attnflow.trained import encoder
-from attnflow.trained.architecture import Architecture, Layout
+from attnflow.trained.architecture import Architecture
 
 NAMES = encoder.Names(
     qkv=("attention.self.query", "attention.self.key", "attention.self.value"),
@@ -24,14 +23,6 @@ def from_config(config: Mapping[str, Any]) -> Architecture:
     return encoder.from_config(config, "bert", "gelu")
 
 
-LAYOUT = Layout(
-    words=encoder.WORDS,
-    positions=encoder.POSITIONS,
-    types=encoder.TYPES,
-    block="encoder.layer.{}.",
-    parts=NAMES.parts,
-    architecture=from_config,
-    read=partial(encoder.read_block, names=NAMES),
-    enter=encoder.enter,
-    logits=partial(encoder.logits, dense="cls.predictions.transform.", out="cls.predictions."),
+LAYOUT = encoder.layout(
+    "encoder.layer.{}.", NAMES, from_config, head="cls.predictions.", dense="transform."
 )

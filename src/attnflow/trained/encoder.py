@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from attnflow.trained.architecture import (
     Architecture,
     Block,
     Floats,
+    Layout,
     Parts,
     Reader,
     activation,
@@ -103,3 +105,26 @@ def logits(a: Architecture, read: Reader, x: Floats, words: Floats, dense: str, 
     own = f"{out}decoder.weight"
     words = root(own, *words.shape) if own in root.weights else words
     return x @ words.T + root(f"{out}bias", a.vocabulary)
+
+
+def layout(
+    block: str,
+    names: Names,
+    architecture: Callable[[Mapping[str, Any]], Architecture],
+    *,
+    head: str,
+    dense: str = "",
+    enter: Callable[[Architecture, Reader, Floats], Floats] = enter,
+) -> Layout:
+    """Where an encoder's arrays are: `block` is what the names in one begin with, `head` those of the language head."""
+    return Layout(
+        words=WORDS,
+        positions=POSITIONS,
+        types=TYPES,
+        block=block,
+        parts=names.parts,
+        architecture=architecture,
+        read=partial(read_block, names=names),
+        enter=enter,
+        logits=partial(logits, dense=head + dense, out=head),
+    )

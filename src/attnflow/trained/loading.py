@@ -1,5 +1,6 @@
 """A trained model, found by its name or by its place.
 
+BERT :cite:p:`devlin2019`, ALBERT :cite:p:`lan2020`, GPT-2 :cite:p:`radford2019` and Llama are read.
 What a file says of its sizes is compared with the tensors it has before anything is made of it.
 """
 

@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from attnflow.errors import Trouble
+
 Bytes = NDArray[np.uint8]
 
 BRAIN_FLOAT = "bfloat16"  #: the upper half of a float32; numpy has no name for it
@@ -24,7 +26,7 @@ QUOTED = 60  #: characters of a file's own words in a message
 LARGEST = 2**63  #: sizes lie below
 
 
-class CheckpointError(ValueError):
+class CheckpointError(Trouble, ValueError):
     """A file of weights that is damaged, unsafe, or not of the kind expected."""
 
     named = False  #: whether the message begins with the file's name

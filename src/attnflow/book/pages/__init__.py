@@ -1,10 +1,20 @@
-"""Pages that are made of the chapters: their figures, their parameters, what is new in them.
+"""What the pages say beyond the text of the chapters: directives and transforms of Sphinx.
 
-============ ====================================================================================
-``pictures`` every figure as a file; a card a chapter; the gallery
-``new_here`` the book's own results, one screen each
-``overview`` what can be changed in each chapter, and how its claims stand
-``numbers``  figures have numbers
-``slim``     what a reader does not need is not in the built book
-============ ====================================================================================
+============== =================================================================
+``tables``     directives that write MyST and let Sphinx read it
+``sphinxext``  errata, and what the book needs of Sphinx beyond Jupyter Book
+``strips``     the evidence of a statement under it; code that tests is folded
+``badges``     where a statement is from, beside its title
+``statements`` all boxes by chapter, with source and verdict
+``ledger``     all claims, a line that opens each
+``new_here``   the book's own results, one screen each
+``overview``   what can be changed in each chapter, and how its claims stand
+``forms``      a form for every chapter
+``pictures``   every figure as a file; a card a chapter; the gallery
+``numbers``    figures have numbers
+``charts``     results of the benchmarks, drawn
+``labs``       laboratories, and what is said where no script runs
+``api``        the reference: every public name with formula, source and example
+``layers``     what stands on what
+============== =================================================================
 """

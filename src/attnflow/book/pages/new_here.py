@@ -15,10 +15,10 @@ import nbformat
 import yaml
 from sphinx.application import Sphinx
 
-from attnflow.book.chapters import find_project
+from attnflow.book.chapters.project import find_project
 from attnflow.book.pages.pictures import book_pictures, image
-from attnflow.book.strips import strip
-from attnflow.book.tables import Table
+from attnflow.book.pages.strips import strip
+from attnflow.book.pages.tables import Table
 from attnflow.claims import ledger
 
 #: How sure a result is.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sphinx.application import Sphinx
 
-from attnflow.book.chapters import find_project
-from attnflow.book.tables import Table
+from attnflow.book.chapters.project import find_project
+from attnflow.book.pages.tables import Table
 from attnflow.claims import HOLDS, ledger
 
 

@@ -18,10 +18,10 @@ import nbformat
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from attnflow.book.chapters import find_project
-from attnflow.book.ledger_page import inline
-from attnflow.book.pages.lean import lean_svg
-from attnflow.book.tables import Table
+from attnflow.book.chapters.project import find_project
+from attnflow.book.pages.ledger import inline
+from attnflow.book.pages.tables import Table
+from attnflow.book.render.lean import lean_svg
 from attnflow.files import write_text
 
 FOLDER = "pictures"  #: of _static

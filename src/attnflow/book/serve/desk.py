@@ -1,6 +1,6 @@
 """Runs that a page asked for: one queue with a limit, watched cell by cell, and what came of them.
 
-A run goes through :func:`attnflow.book.run.perform` like every other: the same key, the same shelf,
+A run goes through :func:`attnflow.book.runs.run.perform` like every other: the same key, the same shelf,
 the same refusals. Its page is rendered beside it. One run is under way at a time.
 """
 
@@ -15,12 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from attnflow.book.chapters import Chapter, Project, recipe
-from attnflow.book.kernels import Kernels, Stopped
-from attnflow.book.notebooks import checks, write_notebook
-from attnflow.book.parameters import BookError
-from attnflow.book.render import build_page
-from attnflow.book.run import Run, perform
+from attnflow.book.chapters.notebooks import checks, write_notebook
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Chapter, Project, recipe
+from attnflow.book.render.html import build_page
+from attnflow.book.runs.kernels import Kernels, Stopped
+from attnflow.book.runs.run import Run, perform
 from attnflow.claims import Check
 from attnflow.files import write_text
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import uvicorn
 
-from attnflow.book.chapters import Project
-from attnflow.book.parameters import BookError
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project
 from attnflow.book.serve.desk import Desk
 from attnflow.book.serve.guard import Guard
 from attnflow.book.serve.site import Site

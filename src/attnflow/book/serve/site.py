@@ -15,8 +15,8 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from attnflow.book.chapters import Project
-from attnflow.book.parameters import BookError
+from attnflow.book.chapters.parameters import BookError
+from attnflow.book.chapters.project import Project
 from attnflow.book.serve.desk import Desk, Full, Order
 from attnflow.book.serve.guard import Guard, Refused, body
 
