@@ -75,7 +75,8 @@ def read_claims(path: str | Path) -> dict[str, dict[str, str]]:
         import yaml
     except ImportError:
         raise MissingPackage.named("pyyaml", "claims.yml", "book") from None
-    rows = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the same, ten times as fast
+    rows = yaml.load(Path(path).read_text(encoding="utf-8"), loader)
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise ValueError(f"claims must be a list of rows, got {rows!r:.80}")
     out: dict[str, dict[str, str]] = {}

@@ -1,6 +1,7 @@
 """What the pages say beyond the text of the chapters: directives and transforms of Sphinx.
 
 ============== =================================================================
+``reading``    what many pages ask of the files of the book, read once
 ``tables``     directives that write MyST and let Sphinx read it
 ``sphinxext``  errata, and what the book needs of Sphinx beyond Jupyter Book
 ``strips``     the evidence of a statement under it; code that tests is folded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from html import escape
 
-from attnflow.book.chapters.project import find_project
+from attnflow.book.pages import reading
 from attnflow.book.pages.tables import Table
 from attnflow.book.render.typeset import typeset
 from attnflow.claims import FAILS, HOLDS, OUTSIDE, Check, Entry, ledger
@@ -20,7 +20,7 @@ class Ledger(Table):
         claims, rows = self.claims(), self.rows()
         entries = ledger([row for found in rows.values() for row in found], claims)
         out = [score(entries), "", filters(claims), ""]
-        titles = {name: chapter.title for name, chapter in find_project().chapters().items()}
+        titles = {name: chapter.title for name, chapter in reading.chapters().items()}
         names = list(dict.fromkeys(row["chapter"] for row in claims.values()))
         for name in sorted(names, key=lambda name: _place(name, titles)):
             out += [f"## [{titles.get(name, name)}]({name})", ""]

@@ -11,11 +11,10 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-import nbformat
 import yaml
 from sphinx.application import Sphinx
 
-from attnflow.book.chapters.project import find_project
+from attnflow.book.pages import reading
 from attnflow.book.pages.pictures import book_pictures, image
 from attnflow.book.pages.strips import strip
 from attnflow.book.pages.tables import Table
@@ -78,7 +77,7 @@ class New(Table):
         entries = ledger([row for found in rows.values() for row in found], claims)
         boxes = {box.label: (name, box) for name in rows for box in _boxes(book, name)}
         drawn = {name: {p.name: p for p in found} for name, found in book_pictures(book).items()}
-        chapters = find_project().chapters()
+        chapters = reading.chapters()
         out: list[str] = []
         for result in read_new(book / "new.yml"):
             name, box = boxes[result.box]
@@ -106,7 +105,7 @@ class New(Table):
 
 
 def _boxes(book: Path, name: str) -> list[Box]:
-    notebook = nbformat.read(book / f"{name}.ipynb", as_version=4)
+    notebook = reading.notebook(book / f"{name}.ipynb")
     return bodies("\n".join(c.source for c in notebook.cells if c.cell_type == "markdown"))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sphinx.application import Sphinx
 
-from attnflow.book.chapters.project import find_project
+from attnflow.book.pages import reading
 from attnflow.book.pages.tables import Table
 from attnflow.claims import HOLDS, ledger
 
@@ -14,7 +14,7 @@ class Parameters(Table):
 
     def lines(self) -> list[str]:
         out: list[str] = []
-        for name, chapter in find_project().chapters().items():
+        for name, chapter in reading.chapters().items():
             out += [
                 f"**[{chapter.title}]({name})**, `attnflow run {name}`",
                 "",
@@ -39,7 +39,7 @@ class Standing(Table):
             "| chapter | claims | hold | checks | controls | fail, as they must |",
             "|---|---|---|---|---|---|",
         ]
-        for name, chapter in find_project().chapters().items():
+        for name, chapter in reading.chapters().items():
             own = [entry for entry in entries if claims[entry.id]["chapter"] == name]
             controls = [row for entry in own for row in entry.controls]
             out.append(

@@ -18,7 +18,7 @@ import nbformat
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from attnflow.book.chapters.project import find_project
+from attnflow.book.pages import reading
 from attnflow.book.pages.ledger import inline
 from attnflow.book.pages.tables import Table
 from attnflow.book.render.lean import lean_svg
@@ -68,8 +68,8 @@ def _picture(name: str, body: str) -> Picture:
 def book_pictures(book: Path) -> dict[str, list[Picture]]:
     """The figures of the notebooks in a folder, by chapter, in the order of the book."""
     found = {path.stem: path for path in book.glob("*.ipynb")}
-    order = [name for name in find_project().chapters() if name in found]
-    return {name: pictures(nbformat.read(found[name], as_version=4)) for name in order}
+    order = [name for name in reading.chapters() if name in found]
+    return {name: pictures(reading.notebook(found[name])) for name in order}
 
 
 def image(picture: Picture, above: str = "..") -> str:
@@ -100,7 +100,7 @@ class Cards(Table):
 
     def run(self) -> list[nodes.Node]:
         self.depend()
-        chapters = find_project().chapters()
+        chapters = reading.chapters()
         drawn = book_pictures(Path(self.env.srcdir) / "book")
         out = []
         for line in self.content:
@@ -120,7 +120,7 @@ class Gallery(Table):
     """Every figure, by chapter."""
 
     def lines(self) -> list[str]:
-        chapters = find_project().chapters()
+        chapters = reading.chapters()
         out: list[str] = []
         for name, drawn in book_pictures(Path(self.env.srcdir) / "book").items():
             out += [f"## [{chapters[name].title}]({name})", "", '<div class="af-cards">']

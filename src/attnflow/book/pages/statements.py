@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import nbformat
 from sphinx.application import Sphinx
 
-from attnflow.book.chapters.project import find_project
+from attnflow.book.pages import reading
 from attnflow.book.pages.badges import authors, badge, corrections
 from attnflow.book.pages.tables import Table
 from attnflow.claims import HOLDS, ledger
@@ -34,8 +33,8 @@ class Statements(Table):
         entries = ledger([row for found in rows.values() for row in found], claims)
         known, wrong = authors(book / "references.bib"), corrections(book / "errata.yml")
         out: list[str] = []
-        for name, chapter in find_project().chapters().items():
-            notebook = nbformat.read(book / f"{name}.ipynb", as_version=4)
+        for name, chapter in reading.chapters().items():
+            notebook = reading.notebook(book / f"{name}.ipynb")
             text = "\n".join(c.source for c in notebook.cells if c.cell_type == "markdown")
             out += [f"## {chapter.title}", ""]
             for _, title, label in boxes(text):

@@ -20,17 +20,17 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-import nbformat
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 from attnflow.book.chapters.notebooks import checks
+from attnflow.book.pages import reading
 from attnflow.book.pages.badges import authors, badge, corrections
 from attnflow.book.pages.forms import form
 from attnflow.book.pages.ledger import anchor
 from attnflow.book.render.typeset import typeset
-from attnflow.claims import HOLDS, OUTSIDE, Check, Entry, ledger, read_claims
+from attnflow.claims import HOLDS, OUTSIDE, Check, Entry, ledger
 
 #: Cells with this tag are not folded though they check something.
 TEACHES = "teaches"
@@ -46,7 +46,7 @@ class Evidence(SphinxPostTransform):
         path = Path(self.env.doc2path(self.env.docname))
         if path.suffix != ".ipynb":
             return
-        notebook = nbformat.read(path, as_version=4)
+        notebook = reading.notebook(path)
         rows = {row.anchor(): row for row in checks(notebook)}
         code = [cell for cell in notebook.cells if cell.cell_type == "code"]
         tags = [cell.metadata.get("tags", []) for cell in code]
@@ -54,7 +54,7 @@ class Evidence(SphinxPostTransform):
         shown = [(n, t) for n, t in zip(cells, _shown(tags), strict=False)]
         for node, own in shown:
             _fold(node, own, rows, path.stem)
-        claims = read_claims(path.with_name("claims.yml"))
+        claims = reading.claims(path.with_name("claims.yml"))
         entries = {e.id: e for e in ledger(rows.values(), claims) if e.checks or e.controls}
         known, corrected = (
             authors(path.with_name("references.bib")),

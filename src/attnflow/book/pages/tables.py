@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import nbformat
 from docutils import nodes
 from docutils.statemachine import StringList
 from sphinx.util.docutils import SphinxDirective
 
 from attnflow.book.chapters.notebooks import checks
-from attnflow.claims import Check, read_claims
+from attnflow.book.pages import reading
+from attnflow.claims import Check
 
 
 class Table(SphinxDirective):
@@ -34,11 +34,9 @@ class Table(SphinxDirective):
         return [holder]
 
     def claims(self) -> dict[str, dict[str, str]]:
-        return read_claims(Path(self.env.srcdir) / "book" / "claims.yml")
+        return reading.claims(Path(self.env.srcdir) / "book" / "claims.yml")
 
     def rows(self) -> dict[str, tuple[Check, ...]]:
         """Checks by chapter, from the notebooks being rendered."""
         book = Path(self.env.srcdir) / "book"
-        return {
-            path.stem: checks(nbformat.read(path, as_version=4)) for path in book.glob("*.ipynb")
-        }
+        return {path.stem: checks(reading.notebook(path)) for path in book.glob("*.ipynb")}

@@ -10,6 +10,7 @@ colour of the text. Notebooks are not touched.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import pairwise
 from xml.etree import ElementTree as ET
 
@@ -119,6 +120,7 @@ def short(value: float, digits: int = 2) -> str:
     return re.sub(r"^(-?)0\.", r"\1.", "0" if text == "-0" else text)
 
 
+@lru_cache(256)  # a page and the gallery show the same
 def lean_svg(svg: str) -> str:
     """A drawing of matplotlib in fewer words.
 
