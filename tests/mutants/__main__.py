@@ -73,22 +73,30 @@ def change(key: str, row: dict[str, Any]) -> str:
     return f"{key.split(':')[0]}: {row['before']} -> {row['after']}"
 
 
-def summary(rows: dict[str, Any]) -> str:
-    """Killed, equivalent, surviving, in one line."""
+def counts(rows: dict[str, Any]) -> dict[str, Any]:
+    """How many were drawn, noticed, could not be noticed, and survived."""
     same = equivalents()
     alive = [key for key, row in rows.items() if _alive(row)]
-    listed = [key for key in alive if change(key, rows[key]) in same]
+    listed = sum(change(key, rows[key]) in same for key in alive)
     killed = len(rows) - len(alive)
-    share = killed / max(len(rows) - len(listed), 1)
-    return (
-        f"{len(rows)} mutants: {killed} killed, {len(listed)} equivalent, "
-        f"{len(alive) - len(listed)} survived: {share:.1%} of those that could be noticed"
-    )
+    return {
+        "mutants": len(rows),
+        "killed": killed,
+        "equivalent": listed,
+        "survived": len(alive) - listed,
+        "killed of those that could be noticed": f"{killed / max(len(rows) - listed, 1):.1%}",
+    }
+
+
+def summary(rows: dict[str, Any]) -> str:
+    """The counts in one line."""
+    return ", ".join(f"{value} {name}" for name, value in counts(rows).items())
 
 
 def _save(seed: int, rows: dict[str, Any]) -> None:
     command = f"make mutants NUMBER={len(rows)} SEED={seed}"
-    text = json.dumps({"command": command, "seed": seed, "mutants": rows}, indent=0, sort_keys=True)
+    found = {"command": command, "seed": seed, "counts": counts(rows), "mutants": rows}
+    text = json.dumps(found, indent=0, sort_keys=True)
     draft = RESULTS.with_suffix(".draft")
     draft.write_text(text + "\n", "utf-8")
     draft.replace(RESULTS)
