@@ -23,6 +23,8 @@ Change = Callable[[str, NDArray[np.float32]], NDArray[np.float32]]
 STATES = ("trained", "shuffled", "silent")
 #: The standard deviation of the weights of BERT and ALBERT before training.
 INITIAL = 0.02
+#: So many weights are drawn at a time: the doubles of a whole table of words would take 200 MB.
+DRAWN = 2**20
 
 
 def rebuilt(model: Model, change: Change, names: Iterable[str] | None = None) -> Model:
@@ -95,7 +97,10 @@ def fresh(model: Model, rng: np.random.Generator, depth: int | None = None) -> M
             return np.zeros(shape, np.float32)
         if len(shape) == 1:
             return np.ones(shape, np.float32)
-        return rng.normal(0, INITIAL, shape).astype(np.float32)
+        out = np.empty(shape, np.float32)
+        for part in np.array_split(out.reshape(-1), -(-out.size // DRAWN)):
+            part[:] = rng.normal(0, INITIAL, part.size)
+        return out
 
     drawn = [name for name in model.weights if name not in kept]
     return _with(model, {name: start(name, model.weights.shape(name)) for name in drawn})
