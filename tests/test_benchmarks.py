@@ -1,4 +1,4 @@
-"""The benchmarks' report: what fell is said, what is not measured again is kept."""
+"""What the benchmarks store: what fell is said, what is not measured again is kept, no end of a range is missed."""
 
 import importlib.util
 import json
@@ -7,16 +7,25 @@ from pathlib import Path
 
 import pytest
 
+from attnflow.book.chapters.parameters import parse_parameters
+from attnflow.claims import check, control
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
 
 @pytest.fixture
 def report(monkeypatch, tmp_path):
     """The module, without the core that it would bind this process to."""
     monkeypatch.delattr(os, "sched_setaffinity", raising=False)
-    path = Path(__file__).parents[1] / "benchmarks" / "report.py"
-    spec = importlib.util.spec_from_file_location("benchmarks_report", path)
+    module = loaded("report")
+    monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
+    return module
+
+
+def loaded(name):
+    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", BENCHMARKS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
     return module
 
 
@@ -40,3 +49,44 @@ def test_a_table_is_stored_among_the_others_and_what_fell_is_printed(report, cap
     assert (kept["a"], kept["b"]) == ([{"n": 1, "ratio": 1.0}], [1])
     report.store("one", {"a": []})
     assert "b" not in json.loads((report.RESULTS / "one.json").read_text("utf-8"))
+
+
+def test_both_ends_of_every_range_are_run(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    corners = loaded("corners")
+    lines = """
+n: int = 8  # tokens, in [2, 64]
+m: int = 3  # tokens, in (2, 9)
+beta: float = 2.0  # scale, in (0, 20]
+R: float = 1.0  # radius, in [1, 4)
+seed: int = 0  # of all, in [0, inf)
+first: int = 1  # of all, in [0, inf)
+kind: str = "l2"  # which, one of softmax | l2
+quiet: bool = False  # whether
+name: str = ""  # of a folder
+""".strip()
+    ends = {p.name: corners.ends(p) for p in parse_parameters(lines)}
+    assert ends.pop("beta") == [pytest.approx(0.02), 20.0]
+    assert ends.pop("R") == [pytest.approx(3.997)]
+    assert ends == {"n": [2, 64], "m": [8], "seed": [], "first": [0], "kind": ["softmax"],
+                    "quiet": [True], "name": []}  # fmt: skip
+
+
+def test_a_survey_says_which_runs_were_not_as_they_must(monkeypatch, tmp_path, capsys):
+    surveys = loaded("surveys")
+    rows = [check("a.b", predicted=1, measured=m, tol=0.1) for m in (1.05, 1.2)]
+    rows.append(check("a.b", predicted=1, measured=9, tol=0.1, hypotheses={"small": False}))
+    row = surveys.blank(rows[0])
+    for index, one in enumerate(rows):
+        surveys.add(row, one, index)
+    assert (row["used"], row["outside"], row["unsound"]) == ([0.5, 2.0], 1, [1])
+    kept = control("a.b", removes="all", predicted=1, measured=1.05, tol=0.1)
+    surveys.add(other := surveys.blank(kept), kept, 4)
+    assert other["control"]
+    assert other["unsound"] == [4]
+    target = tmp_path / "results.json"
+    for name in ("late", "early"):
+        surveys.write(target, ["early", "late"], name, {"stopped": {}, "rows": {"x": row}})
+    assert list(json.loads(target.read_text("utf-8"))) == ["early", "late"]
+    assert "late: 1 rows, 1 not as they must, 0 runs stopped" in capsys.readouterr().out
+    assert list(surveys.in_order([(1, "b"), (0, "a"), (2, "c")])) == [(0, "a"), (1, "b"), (2, "c")]

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from balls import I1, I2, I3, SEEDS, SKEW, WIDE, dense, norm, problem
 from hypothesis import given, settings
+from scipy.optimize import minimize
+from scipy.special import expit
 from tolerances import EXPONENTIAL, ROUNDING
 
 from attnflow.lipschitz import (
@@ -59,6 +61,52 @@ def test_the_leaders_stand_nearly_as_well_as_they_can(A, V):
     answer = math.sqrt((n - 2) / 2) * p * R**2 * np.sin(angle) * r * size
     best = (answer * np.linalg.norm(w @ V.T, axis=1)).max()
     assert two_leaders_bound(A, V, R, n) >= 0.95 * best
+
+
+def climbed(A, R, n, starts=12):
+    """The largest answer for V = I that a simplex finds from random places of followers and leaders."""
+    rng, d, crowd = np.random.default_rng(0), len(A), math.log((n - 2) / 2)
+
+    def loss(z):
+        x = z[:d] / max(1.0, np.linalg.norm(z[:d]))
+        size, cos = np.linalg.norm(A @ x), math.tanh(z[d])
+        p = expit(R**2 * (cos * size - x @ A @ x) - crowd)
+        return -math.sqrt((n - 2) / 2) * p * R**2 * size * math.sqrt(1 - cos**2)
+
+    exactly = {"xatol": 1e-10, "fatol": 1e-13, "maxiter": 6000, "maxfev": 6000}
+    found = [
+        minimize(loss, z, method="Nelder-Mead", options=exactly)
+        for z in rng.normal(size=(starts, d + 1))
+    ]
+    return -min(result.fun for result in found)
+
+
+CROSSING = np.diag([3.0, 3.0, -1.0])  # the best direction lies between two eigenvectors
+
+
+@pytest.mark.parametrize("n", [3, 12, 5000])
+@pytest.mark.parametrize("A", [I2, -I2, -0.4 * I3, QUARTER, np.diag([-1.0, 8.0]), np.diag([-1.0, -2.0]), CROSSING, SKEW, SKEW - SKEW.T])  # fmt: skip
+def test_for_values_that_keep_lengths_no_places_are_better(A, n):
+    """At every radius: a search over all places finds no more, and a search that succeeds no less."""
+    for R in (0.5, 1.5, 4.0):
+        ours, best = two_leaders_bound(A, np.eye(len(A)), R, n), climbed(A, R, n)
+        assert best * (1 - 1e-12) <= ours <= best * (1 + 1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS)
+def test_no_other_angle_and_no_other_place_on_the_ray_is_better(seed):
+    A, V, R, n = problem(seed, least=2)
+    found = places(A, V, R, n)
+    y = A @ found.follower
+    across = (found.first - found.second) / np.linalg.norm(found.first - found.second)
+    y, x = y / np.linalg.norm(y), found.follower / np.linalg.norm(found.follower)
+    turn, rho = np.meshgrid(np.linspace(0, math.pi / 2, 400), np.linspace(0, 1, 400))
+    size, score = np.linalg.norm(A @ x), x @ A @ x
+    p = expit(R**2 * rho * (np.cos(turn) * size - rho * score) - math.log((n - 2) / 2))
+    answer = math.sqrt((n - 2) / 2) * p * R**2 * np.sin(turn) * rho * size
+    best = (answer * np.linalg.norm(V @ across)).max()
+    assert best * (1 - EXPONENTIAL) <= found.bound <= best * 1.01
 
 
 @pytest.mark.parametrize("A", [I2, -I2, QUARTER, np.diag([-1.0, 8.0]), SKEW, SKEW - SKEW.T, np.array([[1.0, 1.0], [-1.0, 0.0]])])  # fmt: skip

@@ -114,6 +114,19 @@ def test_a_fresh_network_is_what_training_begins_with(small: Model) -> None:
     assert np.isfinite(hidden(young)).all()
 
 
+def test_a_network_may_be_fresh_up_to_a_depth(small: Model) -> None:
+    """Blocks beyond stay as they were, all else is drawn; one block that is repeated is drawn too."""
+    young = fresh(small, np.random.default_rng(2), depth=1)
+    same = set(small.weights) - changed(small, young)
+    block = f"{small.prefix}{small.layout.block.format(1)}"
+    later = {name for name in small.weights if name.startswith(block)}
+    assert later <= same or small.architecture.recurrent
+    matrices = {name for name in small.weights if small.weights[name].ndim > 1}
+    assert not matrices & same - later
+    with pytest.raises(ValueError, match="depth must be"):
+        fresh(small, np.random.default_rng(2), depth=small.depth + 1)
+
+
 def test_a_changed_network_keeps_precision_name_and_tokenizer(tmp_path: Path) -> None:
     path = tiny.write(tmp_path, "gpt2")
     (path / "vocab.txt").write_text("[PAD]\n[HEAVY]\nA\nR\n", encoding="utf-8")

@@ -161,7 +161,7 @@ def the_scores_are_left_out_of_the_bound(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-@sabotage("lipschitz_real.theirs")
+@sabotage("lipschitz_real.theirs", "lipschitz_real.masked")
 def the_norm_of_a_sublayer_is_a_sum_over_tokens(patch: pytest.MonkeyPatch) -> None:
     honest = derivative.Derivative.norm
     patch.setattr(

@@ -9,22 +9,23 @@ followers change sides, and the answer is of order :math:`R^2\sqrt n`: the order
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import expit
+from scipy.optimize import brentq
+from scipy.special import expit, log_expit
 
 from attnflow import validate
-from attnflow.lipschitz.ball import pair, radius, several
-from attnflow.lipschitz.sharp import sharp_constant
+from attnflow.lipschitz.ball import norm, pair, radius, several
+from attnflow.lipschitz.crowd import HALVINGS
 from attnflow.validate import Array
 
-#: Points along an axis of the grid on which the place of the leaders is chosen, and how often the
-#: grid is drawn again around its best point.
-GRID, ZOOMS = 49, 6
-#: Followers whose leaders are this much ahead of the crowd have decided, in double precision.
-DECIDED = 40.0
+#: Roots are found to rounding, relative to their size.
+XTOL, RTOL = 1e-300, 4 * np.finfo(float).eps
+#: Directions nearer than this are one: an answer near its largest changes by the square.
+MET = 1e-9
 
 
 class Places(NamedTuple):
@@ -51,9 +52,9 @@ class Ray(NamedTuple):
 def two_leaders(A: ArrayLike, V: ArrayLike, R: float, n: int) -> Array:
     r"""Two tokens between which all others are undecided: the constant grows like :math:`R^2\sqrt n`.
 
-    Their places make :func:`two_leaders_bound` as large as can be found: the follower's direction is
-    the one of :func:`attnflow.lipschitz.sharp_constant`, a singular direction, or one that leaves the
-    best direction of V to the leaders.
+    Their places make :func:`two_leaders_bound` as large as it can be if V keeps lengths up to a factor.
+    For other V the followers' direction is the best among that one, the singular directions and one
+    that leaves the best direction of V to the leaders; on its ray the places are the best.
 
     >>> x = two_leaders(-np.eye(2), np.eye(2), 3.0, 5)
     >>> scores = -x @ x[2]  # of a follower, A = -I
@@ -82,7 +83,7 @@ def two_leaders_bound(A: ArrayLike, V: ArrayLike, R: float, n: int) -> float:
 
 
 def places(A: ArrayLike, V: ArrayLike, R: float, n: int) -> Places:
-    """The best places that are found for two leaders and n - 2 followers.
+    """The best places for two leaders and n - 2 followers, as :func:`two_leaders` says.
 
     >>> round(places(-np.eye(2), np.eye(2), 6.0, 4).bound, 6)
     36.0
@@ -91,7 +92,7 @@ def places(A: ArrayLike, V: ArrayLike, R: float, n: int) -> Places:
     n = several(n, 3)
     if len(A) < 2:
         raise ValueError("two leaders need a direction orthogonal to Ax, got dimension 1")
-    rays = sorted((_ray(A, R, n, x) for x in _directions(A, V)), key=lambda ray: -ray.answer)
+    rays = sorted((_ray(A, R, n, x) for x in _directions(A, V, R, n)), key=lambda ray: -ray.answer)
     most, found = float(np.linalg.norm(V, 2)), None
     for ray in rays:  # what V makes of w is at most its norm, so most rays need not be looked at
         if found is None or ray.answer * most > found.bound:
@@ -101,38 +102,93 @@ def places(A: ArrayLike, V: ArrayLike, R: float, n: int) -> Places:
     return found
 
 
-def _directions(A: Array, V: Array) -> list[Array]:
-    """Unit vectors x that may be good for followers."""
+def _directions(A: Array, V: Array, R: float, n: int) -> list[Array]:
+    """Unit vectors x that may be good for followers; the first is the best if V keeps lengths."""
     turns = np.linalg.svd(A)[2]
     best = np.linalg.svd(V)[2][0]  # if leaders lie along it, Ax must be orthogonal to it
     aside = np.linalg.svd(A - np.outer(best, best @ A))[2][0]
     ends = np.linalg.eigh((A + A.T) / 2)[1].T[[0, -1]]
-    sharp = sharp_constant(A).x
-    size = np.linalg.norm(sharp)
-    return [*turns, aside, *ends, *([sharp / size] if size else [])]
+    return [_direction(A, R, n), *turns, aside, *ends]
+
+
+def _direction(A: Array, R: float, n: int) -> Array:
+    r"""The best direction of followers if V keeps lengths.
+
+    The squared answer grows with :math:`|Ax|^2` and falls with :math:`\langle Ax, x\rangle`, and these pairs
+    form a convex set (:mod:`attnflow.lipschitz.sharp`): the best x is a top eigenvector of
+    :math:`A^\top A - 2\mu S`, S the symmetric part, where :math:`\mu` is :math:`|Ax|` times the cosine of
+    the leaders.
+    """
+    size = norm(A, "A") or 1.0
+    B, crowd = A / size, float(np.log((n - 2) / 2))
+    gram, symmetric = B.T @ B, (B + B.T) / 2
+
+    def top(mu: float) -> tuple[float, Array]:
+        values, vectors = np.linalg.eigh(gram - 2 * mu * symmetric)
+        return float(values[-1]), vectors[:, -1]
+
+    def height(x: Array, placed: Callable[[float, float, float], tuple[float, float]]) -> float:
+        """The cosine of the leaders times the length of B at the followers."""
+        length, score = float(np.linalg.norm(B @ x)), float(x @ B @ x)
+        cos, rho = placed(R**2 * size * length, R**2 * size * score, crowd)
+        return cos * rho * length
+
+    low, high = 0.0, 1.0
+    near, far = top(low)[1], top(high)[1]
+    for _ in range(HALVINGS):
+        mu = (low + high) / 2
+        value, x = top(mu)
+        if value > 0 and height(x, _on_the_rim) > mu:
+            low, near = mu, x
+        else:
+            high, far = mu, x
+    far = far if near @ far >= 0 else -far
+    while np.linalg.norm(near - far) > MET:  # two eigenvalues cross: the best is on the arc between
+        x = (near + far) / np.linalg.norm(near + far)
+        near, far = (x, far) if height(x, _on_the_ray) > mu else (near, x)
+    return near
+
+
+def _on_the_rim(g: float, h: float, crowd: float) -> tuple[float, float]:
+    """The best cosine of the leaders if the followers are at the rim: the root of a falling function.
+
+    `g` is R^2 |Ax| and `h` is R^2 <Ax, x>. The logarithm of p times the sine is concave in the cosine.
+    """
+    rest = h + crowd
+
+    def slope(cos: float) -> float:
+        return (1 - cos**2) * g * float(expit(rest - g * cos)) - cos
+
+    return (float(brentq(slope, 0.0, 1.0, xtol=XTOL, rtol=RTOL)) if slope(0.0) > 0 else 0.0), 1.0
+
+
+def _on_the_ray(g: float, h: float, crowd: float) -> tuple[float, float]:
+    r"""The best cosine of the leaders and the best place of the followers on their ray, over R.
+
+    In :math:`u=\rho\cos` and :math:`\rho^2` the logarithm of the answer is concave. Inside the ball the best u is
+    g/2h, and :math:`\tau=2h(\rho^2-u^2)` is the root of a growing function; else followers are at the rim.
+    """
+    if 0 < g < 2 * h:
+        u, ahead = g / (2 * h), crowd - g / (2 * h) * g / 2
+
+        def slope(tau: float) -> float:
+            return float(np.log(tau) + log_expit(ahead + tau / 2))
+
+        tau = float(brentq(slope, 1.0, 2 + 2 * max(-ahead, 0.0), rtol=RTOL))
+        if (rho := np.sqrt(u**2 + tau / (2 * h))) < 1:
+            return float(u / rho), float(rho)
+    return _on_the_rim(g, h, crowd)
 
 
 def _ray(A: Array, R: float, n: int, x: Array) -> Ray:
     """The best place on the rays of one direction of the followers, whatever V is."""
     y = A @ x
-    size, score = _length(y), float(x @ y)
+    size, score, crowd = _length(y), float(x @ y), float(np.log((n - 2) / 2))
     y = y / size if size > np.finfo(float).tiny else np.eye(len(x))[0]
-    crowd = np.log((n - 2) / 2)
-    most = min(R**2 * (size + max(-score, 0.0)), crowd + DECIDED)
-    ahead, along = (max(-(R**2) * max(score, 0.0), most - 2 * DECIDED), most), (0.0, 1.0)
-    for _ in range(ZOOMS):
-        leads, rhos = np.linspace(*ahead, GRID)[:, None], np.linspace(*along, GRID)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            cos = (leads / (R**2 * rhos) + rhos * score) / size
-        cos = np.where((rhos > 0) & (cos <= 1), np.maximum(cos, 0.0), np.nan)
-        lead = R**2 * rhos * (cos * size - rhos * score)
-        answer = np.nan_to_num(expit(lead - crowd) * np.sqrt(1 - cos**2) * rhos)
-        i, j = np.unravel_index(int(answer.argmax()), answer.shape)
-        cells = (leads[1, 0] - leads[0, 0], rhos[1] - rhos[0])
-        ahead = max(leads[i, 0] - cells[0], ahead[0]), min(leads[i, 0] + cells[0], ahead[1])
-        along = max(rhos[j] - cells[1], along[0]), min(rhos[j] + cells[1], along[1])
-    best = np.sqrt((n - 2) / 2) * float(answer[i, j]) * R**2 * size
-    return Ray(x, y, float(np.nan_to_num(cos[i, j])), float(rhos[j]), float(best))
+    cos, rho = _on_the_ray(R**2 * size, R**2 * score, crowd)
+    p = float(expit(R**2 * rho * (cos * size - rho * score) - crowd))
+    answer = np.sqrt((n - 2) / 2) * p * np.sqrt(1 - cos**2) * rho * R**2 * size
+    return Ray(x, y, cos, rho, float(answer))
 
 
 def _placed(V: Array, R: float, ray: Ray) -> Places:

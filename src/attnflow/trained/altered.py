@@ -7,7 +7,7 @@ so that a changed network is a :class:`attnflow.trained.Model` like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import numpy as np
@@ -23,15 +23,20 @@ Change = Callable[[str, NDArray[np.float32]], NDArray[np.float32]]
 STATES = ("trained", "shuffled", "silent")
 #: The standard deviation of the weights of BERT and ALBERT before training.
 INITIAL = 0.02
+#: So many weights are drawn at a time: the doubles of a whole table of words would take 200 MB.
+DRAWN = 2**20
 
 
 def rebuilt(model: Model, change: Change, names: Iterable[str] | None = None) -> Model:
     """The network with the named arrays, all unless told, replaced by change(name, array)."""
-    tensors = dict(model.weights.tensors)
-    for name in tensors if names is None else names:
-        new = change(name, model.weights[name])
-        tensors[name] = Tensor(new.shape, partial(np.asarray, new))
-    weights = Weights(model.weights.path, tensors, model.weights.metadata)
+    chosen = model.weights if names is None else names
+    return _with(model, {name: change(name, model.weights[name]) for name in chosen})
+
+
+def _with(model: Model, arrays: Mapping[str, NDArray[np.float32]]) -> Model:
+    """The network with these arrays in place of its own."""
+    new = {name: Tensor(array.shape, partial(np.asarray, array)) for name, array in arrays.items()}
+    weights = Weights(model.weights.path, {**model.weights.tensors, **new}, model.weights.metadata)
     return Model(model.name, model.architecture, weights, model.encode, model.dtype)
 
 
@@ -73,20 +78,32 @@ def shuffled(model: Model, rng: np.random.Generator) -> Model:
     return altered(model, attention="shuffled", perceptron="shuffled", rng=rng)
 
 
-def fresh(model: Model, rng: np.random.Generator) -> Model:
+def fresh(model: Model, rng: np.random.Generator, depth: int | None = None) -> Model:
     """As BERT and ALBERT begin: normal weights of deviation 0.02, biases 0, normalisations 1.
 
-    After :cite:t:`devlin2019` and :cite:t:`lan2020`.
+    After :cite:t:`devlin2019` and :cite:t:`lan2020`; GPT-2 begins with the same deviation. Blocks from `depth`
+    on stay as they are: who reads no further need not draw them.
     """
+    last = model.depth if depth is None else validate.count(depth, "depth", 1, model.depth)
+    kept = {
+        name
+        for index in range(last, _blocks(model))
+        for name in model.weights
+        if name.startswith(f"{model.prefix}{model.layout.block.format(index)}")
+    }
 
-    def start(name: str, array: NDArray[np.float32]) -> NDArray[np.float32]:
+    def start(name: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
         if name.endswith(("bias", "beta")):
-            return np.zeros_like(array)
-        if array.ndim == 1:
-            return np.ones_like(array)
-        return rng.normal(0, INITIAL, array.shape).astype(np.float32)
+            return np.zeros(shape, np.float32)
+        if len(shape) == 1:
+            return np.ones(shape, np.float32)
+        out = np.empty(shape, np.float32)
+        for part in np.array_split(out.reshape(-1), -(-out.size // DRAWN)):
+            part[:] = rng.normal(0, INITIAL, part.size)
+        return out
 
-    return rebuilt(model, start)
+    drawn = [name for name in model.weights if name not in kept]
+    return _with(model, {name: start(name, model.weights.shape(name)) for name in drawn})
 
 
 def masked(model: Model) -> Model:
@@ -100,7 +117,7 @@ def masked(model: Model) -> Model:
 
 def arrays(model: Model, parts: Iterable[str]) -> list[str]:
     """The full names of these parts in every block, as far as the model has them."""
-    blocks = range(1 if model.architecture.recurrent else model.depth)
+    blocks = range(_blocks(model))
     found = [
         f"{model.prefix}{model.layout.block.format(index)}{part}.{ending}"
         for index in blocks
@@ -108,3 +125,8 @@ def arrays(model: Model, parts: Iterable[str]) -> list[str]:
         for ending in ("weight", "bias")
     ]
     return [name for name in found if name in model.weights]
+
+
+def _blocks(model: Model) -> int:
+    """How many blocks have weights of their own."""
+    return 1 if model.architecture.recurrent else model.depth

@@ -2,7 +2,7 @@
 (() => {
   "use strict";
   const live = window.attnflow;
-  const GRID = 49, ZOOMS = 3, COARSE = 17; // the first as in attnflow.lipschitz.leaders
+  const HALVINGS = 56;
 
   const scoresOf = (A, x) => { const q = live.mapped(A, x); return q.map((a) => x.map((b) => live.dot(a, b))); };
 
@@ -63,48 +63,55 @@
     return Array.from({ length: n }, (_, i) => u.map((v) => (i === 0 ? R : negative ? -R : R / 2) * v));
   };
 
-  // The directions of followers that attnflow.lipschitz.leaders looks at, in the plane and for V = I.
-  const unit = (t) => [Math.cos(t), Math.sin(t)];
-  const directions = (A) => {
-    const gram = live.symmetricEigen(live.times(live.transpose(A), A)).vectors, length = Math.hypot(...A[1]);
-    const height = (t) => { // of attnflow.lipschitz.sharp_constant, on the ray of angle t
-      const x = unit(t), y = live.mapped(A, [x])[0], size = live.dot(y, y), score = Math.max(live.dot(x, y), 0);
-      return size < 2 * score * score ? size * size / (4 * score * score) : size - score * score;
-    };
-    let middle = 0, step = Math.PI / 180;
-    for (let k = 1; k < 180; k++) if (height(k * step) > height(middle)) middle = k * step;
-    for (; step > 1e-10; step /= 4) for (let k = -4; k <= 4; k++) if (height(middle + (k * step) / 4) > height(middle)) middle += (k * step) / 4;
-    return [...gram, ...live.symmetricEigen(A).vectors, ...(length > 0 ? [A[1].map((c) => c / length)] : []), unit(middle)];
+  // The zero of a function that is positive at `low` and negative at `high`.
+  const between = (low, high, f) => {
+    for (let k = 0; k < HALVINGS; k++) { const middle = (low + high) / 2; if (f(middle) > 0) low = middle; else high = middle; }
+    return (low + high) / 2;
   };
-  const NEAR = 0.95; // directions that a coarse look finds this much worse are not looked at again
-
-  // Two leaders ay + bw and ay - bw, y = Ax / |Ax| and w orthogonal to it, all others at rx, for V = I in the plane:
-  // the best angle of the leaders and the best r, on grids that zoom in.
-  const onRay = (A, R, n, x, grid, zooms) => {
-    const Ax = live.mapped(A, [x])[0], size = Math.hypot(...Ax), score = live.dot(x, Ax);
-    let turn = [0, Math.PI / 2], along = [0, 1], top = { answer: -1, t: 0, r: 0 };
-    for (let zoom = 0; zoom < zooms; zoom++) {
-      const cell = [(turn[1] - turn[0]) / (grid - 1), (along[1] - along[0]) / (grid - 1)];
-      top = { answer: -1, t: 0, r: 0 };
-      for (let p = 0; p < grid; p++) {
-        const t = turn[0] + p * cell[0], cos = Math.cos(t), sin = Math.sin(t);
-        for (let q = 0; q < grid; q++) {
-          const r = along[0] + q * cell[1], answer = sin * r / (1 + (n - 2) / 2 * Math.exp(-R * R * r * (cos * size - r * score)));
-          if (answer > top.answer) top = { answer, t, r };
-        }
-      }
-      turn = [Math.max(top.t - cell[0], 0), Math.min(top.t + cell[0], Math.PI / 2)];
-      along = [Math.max(top.r - cell[1], 0), Math.min(top.r + cell[1], 1)];
+  // Two leaders ay + bw and ay - bw, y = Ax / |Ax| and w orthogonal to it, all others at rx, as in attnflow.lipschitz.leaders: the
+  // best cosine of the leaders with r = 1, then the best of both. g is R^2 |Ax|, h is R^2 <Ax, x>, m the followers per leader.
+  const onRim = (g, h, m) => ({ cos: between(0, 1, (c) => (1 - c * c) * g / (1 + Math.exp(g * c - h) / m) - c), r: 1 });
+  const onRay = (g, h, m) => {
+    if (g > 0 && g < 2 * h) {
+      const u = g / (2 * h), ahead = Math.log(m) - u * g / 2;
+      const tau = between(1, 2 + 2 * Math.max(-ahead, 0), (t) => 1 + Math.exp(-ahead - t / 2) - t), r = Math.sqrt(u * u + tau / (2 * h));
+      if (r < 1) return { cos: u / r, r };
     }
-    return { ...top, x, y: size > 0 ? Ax.map((c) => c / size) : [1, 0], bound: Math.sqrt((n - 2) / 2) * top.answer * R * R * size };
+    return onRim(g, h, m);
+  };
+  // The followers' best direction for V = I: a top eigenvector of A^T A - 2 mu S, where mu is |Ax| times the leaders' cosine.
+  const direction = (A, R, m) => {
+    const size = live.norm(A) || 1, B = live.scaled(A, 1 / size), gram = live.times(live.transpose(B), B), far = R * R * size;
+    const top = (mu) => {
+      const { values, vectors } = live.symmetricEigen(gram.map((row, i) => row.map((v, j) => v - mu * (B[i][j] + B[j][i])))), d = values.length;
+      return { value: values[d - 1], x: vectors[d - 1] };
+    };
+    const height = (x, placed) => {
+      const y = live.mapped(B, [x])[0], length = Math.hypot(...y), { cos, r } = placed(far * length, far * live.dot(x, y), m);
+      return cos * r * length;
+    };
+    let near = top(0).x, away = top(1).x;
+    const mu = between(0, 1, (at) => {
+      const { value, x } = top(at), falls = value > 0 && height(x, onRim) > at;
+      if (falls) near = x; else away = x;
+      return falls ? 1 : -1;
+    });
+    if (live.dot(near, away) < 0) away = away.map((c) => -c);
+    while (Math.hypot(...near.map((c, k) => c - away[k])) > 1e-9) { // two eigenvalues cross: the best is on the arc between
+      const sum = near.map((c, k) => c + away[k]), x = sum.map((c) => c / Math.hypot(...sum));
+      if (height(x, onRay) > mu) near = x; else away = x;
+    }
+    return near;
   };
   const best = (A, R, n) => {
-    const rays = directions(A).map((x) => onRay(A, R, n, x, COARSE, 1)), most = Math.max(...rays.map((ray) => ray.bound));
-    return rays.filter((ray) => ray.bound >= NEAR * most).map((ray) => onRay(A, R, n, ray.x, GRID, ZOOMS)).reduce((a, b) => (b.bound > a.bound * (1 + 1e-12) ? b : a));
+    const m = (n - 2) / 2, x = direction(A, R, m), Ax = live.mapped(A, [x])[0], size = Math.hypot(...Ax), score = live.dot(x, Ax);
+    const { cos, r } = onRay(R * R * size, R * R * score, m), sin = Math.sqrt(1 - cos * cos);
+    const bound = Math.sqrt(m) * sin * r * R * R * size / (1 + m * Math.exp(-R * R * r * (cos * size - r * score)));
+    return { cos, sin, r, x, y: size > 0 ? Ax.map((c) => c / size) : [1, 0], bound };
   };
   live.twoLeadersBound = (A, R, n) => best(A, R, n).bound;
   live.twoLeaders = (A, R, n) => {
-    const { t, r, x, y } = best(A, R, n), a = R * Math.cos(t), b = R * Math.sin(t), place = (side) => [a * y[0] - side * b * y[1], a * y[1] + side * b * y[0]];
+    const { cos, sin, r, x, y } = best(A, R, n), a = R * cos, b = R * sin, place = (side) => [a * y[0] - side * b * y[1], a * y[1] + side * b * y[0]];
     return Array.from({ length: n }, (_, i) => (i === 0 ? place(1) : i === 1 ? place(-1) : x.map((c) => R * r * c)));
   };
 })();
