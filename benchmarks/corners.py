@@ -16,8 +16,8 @@ from typing import Any
 
 from surveys import survey, write
 
-from attnflow.book.chapters.project import find_project
 from attnflow.book.chapters.parameters import Parameter
+from attnflow.book.chapters.project import find_project
 
 RESULTS = Path(__file__).parent / "results" / "corners.json"
 NEAR = 1e-3  #: of an interval's width

@@ -14,11 +14,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from attnflow.book.chapters.project import Project
-from attnflow.book.runs.keep import CHECKS
 from attnflow.book.chapters.parameters import BookError
-from attnflow.book.runs.run import Job, Run, execute_all, local
+from attnflow.book.chapters.project import Project
 from attnflow.book.commands.terminal import Progress
+from attnflow.book.runs.keep import CHECKS
+from attnflow.book.runs.run import Job, Run, execute_all, local
 from attnflow.claims import OUTSIDE, Check
 from attnflow.files import write_text
 

@@ -19,7 +19,7 @@ from scipy.special import expit, log_expit
 
 from attnflow import validate
 from attnflow.lipschitz.ball import norm, pair, radius, several
-from attnflow.lipschitz.crowd import HALVINGS
+from attnflow.lipschitz.dual import HALVINGS
 from attnflow.validate import Array
 
 #: Roots are found to rounding, relative to their size.
