@@ -27,7 +27,7 @@ from attnflow.kernels.fast import MAX_DIMENSION, MAX_MODES, FastKernel, FastPair
 from attnflow.kernels.transforms import modes_needed
 from attnflow.softmax import softmax_rows
 from attnflow.transport.aligned import aligned, balanced_products
-from attnflow.transport.bridge import self_bridge
+from attnflow.transport.bridge import MANY, self_bridge
 from attnflow.validate import Array
 
 #: The fast kernel's accuracy in units of `tol`, and the most it can give.
@@ -56,6 +56,7 @@ class Averages(NamedTuple):
 
     values: Array  #: (n, p)
     direct: int
+    scaling: Array | None = None  #: (n,), of a bridge
 
 
 def accuracy(tol: float) -> float:
@@ -98,16 +99,19 @@ def averages(scores: GaussianScores, w: Array, sent: Array, tol: float) -> Avera
     return exact.certified(sums, float(mass.sum()), tol)
 
 
-def balanced(y: Array, eps: float, w: Array, sent: Array, tol: float) -> Averages:
-    """The same for the bridge of the points y to themselves."""
+def balanced(
+    y: Array, eps: float, w: Array, sent: Array, tol: float, start: Array | None = None
+) -> Averages:
+    """The same for the bridge of the points y to themselves, from a scaling to start with."""
     y = _flattened(y, y)[1]
-    bridge = self_bridge(y, eps, w, tol=accuracy(tol))
+    bridge = self_bridge(y, eps, w, tol=accuracy(tol), start=start)
     a = bridge.scaling
     columns = (a * w)[:, None] * _with_one(sent)
     if not isinstance(bridge.kernel, FastKernel):  # exact but where a row of it is zero
         sums = np.stack([bridge.kernel.apply(column) for column in columns.T], axis=1)
         exact = _Exact(y, y, eps, _log(a * w), sent)
-        return exact.certified(sums, 0.0, tol)._replace(direct=len(y))
+        found = exact.certified(sums, 0.0, tol)
+        return found._replace(direct=len(y), scaling=bridge.scaling)
     sums = bridge.kernel.apply_columns(columns)
     total, size = sums[:, 0], float((a * w).sum())
     a = a.copy()
@@ -117,7 +121,44 @@ def balanced(y: Array, eps: float, w: Array, sent: Array, tol: float) -> Average
         near[np.arange(len(rows)), rows] = 0.0
         others = near @ (a * w)
         a[rows] = 2 / np.maximum(others + np.sqrt(others**2 + 4 * w[rows]), 1e-300)
-    return _Exact(y, y, eps, _log(a * w), sent).certified(sums, size, tol)
+    found = _Exact(y, y, eps, _log(a * w), sent).certified(sums, size, tol)
+    return found._replace(scaling=bridge.scaling)
+
+
+class Memory:
+    """The scalings of the last two measures of so many tokens, and a guess at the next one.
+
+    Along layers, or along a flow, tokens move a little at a time, and scalings with them: their
+    logarithms are continued on a line. Few tokens are not worth it.
+
+    >>> memory = Memory(fewest=2)
+    >>> for scaling in ([1.0, 2.0], [1.0, 4.0]):
+    ...     memory.keep(np.array(scaling))
+    >>> memory.guess(2), memory.guess(3)
+    (array([1., 8.]), None)
+    """
+
+    def __init__(self, fewest: int = MANY) -> None:
+        self.fewest, self._kept = fewest, tuple[Array, ...]()
+
+    def keep(self, scaling: Array) -> None:
+        """The last one; what is not one of as many tokens before it is forgotten."""
+        if len(scaling) < self.fewest:
+            return
+        before = self._kept[-1:]
+        self._kept = (*(k for k in before if len(k) == len(scaling)), scaling)
+
+    def guess(self, n: int) -> Array | None:
+        """A scaling of n tokens to start with, if there is one."""
+        kept = self._kept  # at once: others may be keeping
+        if not kept or len(kept[-1]) != n:
+            return None
+        if len(kept) == 1:
+            return kept[0]
+        first, last = kept
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            out = last * (last / first)
+        return np.where(np.isfinite(out) & (out > 0), out, last)
 
 
 def balanced_pair(
