@@ -163,10 +163,10 @@ class SinkhornAttention(Attention):
             start = self._memory.guess(len(x))
             if start is not None and not (start[w > 0] > 0).all():
                 start = None  # other tokens have mass now
-            sent = fast.balanced(x @ left.T, self.eps, w, x @ self.V.T, self.tol, start)
-            if sent.scaling is not None:
-                self._memory.keep(sent.scaling)
-            return sent.values
+            moved = fast.balanced(x @ left.T, self.eps, w, x @ self.V.T, self.tol, start)
+            if moved.scaling is not None:
+                self._memory.keep(moved.scaling)
+            return moved.values
         seen = (left != 0).any(axis=1) | (right != 0).any(axis=1)  # coordinates that scores see
         z, y = x @ left[seen].T, x @ right[seen].T
         found = fast.balanced_pair(z, y, self.eps, w, x @ self.V.T, self.tol)
