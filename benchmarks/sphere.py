@@ -117,7 +117,7 @@ def rescaled() -> dict[str, Any]:
         (timed(lambda: rescaled_flow(layer, z, [0.0, 100.0])) for _ in range(5)),
         key=lambda pair: pair[0],
     )
-    return {"tokens": 40, "time": 100.0, "seconds": seconds, "evaluations": flow.evaluations}
+    return {"tokens": 40, "time": 100.0, "seconds": seconds, "evaluations": flow.iterations}
 
 
 def main() -> None:
