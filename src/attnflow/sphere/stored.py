@@ -1,8 +1,7 @@
 """The full-scale phase diagrams, which take too long for a chapter and come with the package.
 
 ``benchmarks/figure3.py`` writes them, Figure 3 of :cite:t:`geshkovski2025`; the chapter reads them
-here, and draws a smaller run of its own beside them. What a file's run drew is said by its `made`: where
-``drawn`` is missing, tokens in every dimension.
+here, and draws a smaller run of its own beside them.
 """
 
 from __future__ import annotations
