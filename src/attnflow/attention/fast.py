@@ -38,6 +38,10 @@ LARGEST_EXPONENT = 600.0
 FLAT = 1e-13
 #: The L1 error of the marginals of two potentials in units of `tol`.
 BALANCED = 0.1
+#: Roundings of a score that are left within `tol`; the logarithm of no mass; row sums that are too small to trust.
+ROUNDINGS, LOWEST, FAINT = 100.0, -1e6, 1e-250
+#: Rows and columns of a tile of scores.
+TILE = (64, 1024)
 #: Products with a plan, and with its transpose, that a layer may take.
 MOST_STEPS = 2000
 
@@ -207,13 +211,61 @@ class _Exact(NamedTuple):
         out = np.empty_like(self.sent)
         out[certain] = sums[certain, 1:] / total[certain, None]
         rest = np.flatnonzero(~certain)
-        for rows in _blocks(rest, len(self.y)):
-            out[rows] = softmax_rows(self.scores(rows)) @ self.sent
+        out[rest] = self.direct(rest, tol)
         return Averages(out, len(rest))
+
+    def direct(self, rest: NDArray[np.intp], tol: float) -> Array:
+        """Rows summed one by one. Scores come as one product where rounding allows, else as differences."""
+        out, poor = np.empty((len(rest), self.sent.shape[1])), np.full(len(rest), True)
+        factors = self._factors(rest, tol)
+        if factors is not None:
+            sums = _summed(*factors)
+            poor = sums[:, 0] < FAINT
+            out[~poor] = sums[~poor, 1:] / sums[~poor, :1]
+        at = np.flatnonzero(poor)
+        for places in _blocks(at, len(self.y)):
+            out[places] = softmax_rows(self.scores(rest[places])) @ self.sent
+        return out
+
+    def _factors(self, rest: NDArray[np.intp], tol: float) -> tuple[Array, Array, Array] | None:
+        """Two factors of the scores of these rows, less one number, and what they send with a one before it.
+
+        |z|^2 and |y|^2 cancel in the product; None where that would cost a digit of `tol`.
+        """
+        if not len(rest):
+            return None
+        middle = self.y.mean(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            z, y = self.z[rest] - middle, self.y - middle
+            far, near = np.vecdot(z, z) / (2 * self.eps), np.vecdot(y, y) / (2 * self.eps)
+            size = float(far.max() + near.max())
+        if not ROUNDINGS * size * np.finfo(float).eps <= tol:
+            return None
+        top = float(self.log_weight.max())
+        heights = np.maximum(self.log_weight - top, LOWEST) - near
+        left = np.column_stack([z / self.eps, -far, np.ones(len(z))])
+        right = np.vstack([y.T, np.ones(len(y)), heights])
+        return left, right, _with_one(self.sent)
+
+
+def _summed(left: Array, right: Array, sent: Array) -> Array:
+    """exp(left right) sent, a tile at a time that stays near the processor."""
+    out, room = np.zeros((len(left), sent.shape[1])), np.empty(TILE)
+    for i in range(0, len(left), TILE[0]):
+        for j in range(0, len(sent), TILE[1]):
+            rows, columns = left[i : i + TILE[0]], right[:, j : j + TILE[1]]
+            tile = room[: len(rows), : columns.shape[1]]
+            np.matmul(rows, columns, out=tile)
+            np.exp(tile, out=tile)
+            out[i : i + TILE[0]] += tile @ sent[j : j + TILE[1]]
+    return out
 
 
 class _Products(_Exact):
     """The same where scores are products."""
+
+    def _factors(self, rest: NDArray[np.intp], tol: float) -> None:
+        return None
 
     def scores(self, rows: NDArray[np.intp]) -> Array:
         return self.log_weight + self.z[rows] @ self.y.T / self.eps
