@@ -545,7 +545,7 @@ def test_few_tokens_are_not_remembered():
     assert layer._memory.guess(len(x)) is None
 
 
-def test_scalings_are_continued_on_a_line_in_logarithms():
+def test_scalings_are_continued_on_a_parabola_in_logarithms():
     memory = fast_module.Memory(fewest=2)
     assert memory.guess(2) is None
     memory.keep(np.array([1.0, 0.0, 1.0]))
@@ -553,8 +553,10 @@ def test_scalings_are_continued_on_a_line_in_logarithms():
     assert memory.guess(3) is None
     assert memory.guess(2).tolist() == [1.0, 0.5]
     memory.keep(np.array([2.0, 0.0]))
-    memory.keep(np.array([3.0, 1.0]))  # a token that had no mass: nothing to continue
-    assert memory.guess(2).tolist() == [4.5, 1.0]
+    memory.keep(np.array([8.0, 1.0]))  # a token that had no mass: nothing to continue
+    assert memory.guess(2).tolist() == [64.0, 1.0]  # 1, 2, 8, 64: steps of 2, 4, 8
+    memory.keep(np.array([8.0, 1.0]))
+    assert memory.guess(2).tolist() == [2.0, 1.0]  # the first is forgotten
 
 
 # rows summed directly

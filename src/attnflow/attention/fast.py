@@ -130,10 +130,10 @@ def balanced(
 
 
 class Memory:
-    """The scalings of the last two measures of so many tokens, and a guess at the next one.
+    """The scalings of the last three measures of so many tokens, and a guess at the next one.
 
     Along layers, or along a flow, tokens move a little at a time, and scalings with them: their
-    logarithms are continued on a line. Few tokens are not worth it.
+    logarithms are continued on a line, or on a parabola. Few tokens are not worth it.
 
     >>> memory = Memory(fewest=2)
     >>> for scaling in ([1.0, 2.0], [1.0, 4.0]):
@@ -149,7 +149,7 @@ class Memory:
         """The last one; what is not one of as many tokens before it is forgotten."""
         if len(scaling) < self.fewest:
             return
-        before = self._kept[-1:]
+        before = self._kept[-2:]
         self._kept = (*(k for k in before if len(k) == len(scaling)), scaling)
 
     def guess(self, n: int) -> Array | None:
@@ -157,11 +157,12 @@ class Memory:
         kept = self._kept  # at once: others may be keeping
         if not kept or len(kept[-1]) != n:
             return None
-        if len(kept) == 1:
-            return kept[0]
-        first, last = kept
+        last, *others = kept[::-1]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            out = last * (last / first)
+            steps = [a / b for a, b in zip(kept[1:], kept, strict=False)]
+            out = last if not others else last * steps[-1]
+            if len(steps) == 2:
+                out = out * (steps[1] / steps[0])
         return np.where(np.isfinite(out) & (out > 0), out, last)
 
 
