@@ -135,7 +135,7 @@ def self_bridge(
     >>> bridge.barycentric().ravel().round(3)
     array([0.267, 0.764, 2.969])
     >>> bridge.iterations, self_bridge([[0.0], [1.0], [3.0]], 0.5, start=bridge.scaling).iterations
-    (12, 2)
+    (11, 2)
     """
     x = validate.tokens(x)
     eps = validate.positive(eps, "eps")
