@@ -7,7 +7,7 @@
 The last sends blocks of 16 draws to a Dask cluster whose workers have attnflow[fast] installed
 (`--workers N` starts a local one); the numbers are the same wherever they are computed.
 Every dimension is saved as soon as it is done, and a rerun of the same command goes on from
-there. The chapter `phase_diagram` shows the stored result beside its own, smaller run.
+there. Below n dimensions tokens are drawn, from n on their inner products. The chapter `phase_diagram` shows the stored result beside its own, smaller run.
 """
 
 from __future__ import annotations
@@ -89,6 +89,7 @@ def draw(given: argparse.Namespace, executor: Executor | None, cores: int) -> No
         made = {
             "command": command, "seed": given.seed, "seconds": seconds,
             "cores": cores, "numpy": np.__version__, "python": platform.python_version(),
+            "drawn": "tokens where d < n, else their inner products by Bartlett's factor",
         }  # fmt: skip
         sphere.save_figure3(part, diagrams, made)
         print(f"d = {d:4}: {seconds[str(d)]:6.1f} s, {diagrams[d].iterations} steps", flush=True)

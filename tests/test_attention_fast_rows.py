@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from fast_layers import ALL_KINDS, FastLayer, cloud, error, layer
-from tolerances import ROUNDING
+from tolerances import LARGE_SCORES, ROUNDING
 
 from attnflow.attention import (
     L2Attention,
@@ -259,3 +259,46 @@ def test_what_is_not_a_measure_is_refused(kind):
     ):
         with pytest.raises(ValueError, match=message):
             fast.velocity(x, w)
+
+
+# rows summed directly
+
+
+def sums_of(n, size=1.0, seed=0, eps=0.5):
+    rng = np.random.default_rng(seed)
+    y, sent = size * rng.normal(size=(n, 2)), rng.normal(size=(n, 3))
+    weight = rng.normal(size=n)
+    weight[::7] = -np.inf  # no mass
+    return fast_module._Exact(y, y, eps, weight, sent)
+
+
+@pytest.mark.parametrize("size", [0.01, 1.0, 5.0])
+@pytest.mark.parametrize("shift", [0.0, 1e6])
+@pytest.mark.parametrize("n", [3, 200, 3000])
+def test_rows_by_one_product_are_rows_by_differences(n, size, shift, monkeypatch):
+    """More than a tile of them; centred, so that it does not matter where all tokens lie."""
+    exact = sums_of(n, size)
+    exact = exact._replace(z=exact.z + shift, y=exact.y + shift)
+    rows = np.arange(n)[:130]
+    assert exact._factors(rows, 1e-8) is not None
+    got = exact.direct(rows, 1e-8)
+    monkeypatch.setattr(fast_module._Exact, "_factors", lambda *_: None)
+    want = exact.direct(rows, 1e-8)
+    assert np.abs(got - want).max() <= 1e-9 * np.abs(exact.sent).max()
+
+
+def test_rows_far_from_all_tokens_are_summed_by_differences():
+    """exp of all their scores is zero, or their squares are too large to cancel."""
+    exact = sums_of(100)
+    for far, product in ((60.0, True), (1e7, False)):
+        there = exact._replace(z=exact.z + far)
+        assert (there._factors(np.arange(5), 1e-8) is not None) == product
+        scores = there.scores(np.arange(5))
+        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+        want = weights @ there.sent / weights.sum(axis=1, keepdims=True)
+        got = there.direct(np.arange(5), 1e-8)
+        assert np.abs(got - want).max() <= LARGE_SCORES
+
+
+def test_no_rows_are_no_work():
+    assert sums_of(10).direct(np.arange(0), 1e-8).shape == (0, 3)

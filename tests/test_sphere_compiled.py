@@ -17,7 +17,7 @@ from tolerances import (
 )
 
 from attnflow import errors
-from attnflow.sphere import compiled
+from attnflow.sphere import compiled, fields
 
 STATES = pytest.mark.parametrize("as_gram", [True, False], ids=["G", "tokens"])
 
@@ -54,6 +54,16 @@ def state(x, as_gram):
     return x @ x.T if as_gram else x.copy()
 
 
+def packed(g):
+    """What stands below the diagonal, row after row."""
+    return np.array([g[i, j] for i in range(len(g)) for j in range(i)])
+
+
+def flat(x, as_gram):
+    """Tokens as the compiled loop has them."""
+    return packed(x @ x.T) if as_gram else x.ravel().copy()
+
+
 def clustered(states, as_gram, *given):
     return (compiled.clustered_grams if as_gram else compiled.clustered_tokens)(states, *given)
 
@@ -61,42 +71,63 @@ def clustered(states, as_gram, *given):
 # parts
 
 
+@pytest.mark.parametrize("n", [2, 3, 5, 8])
+def test_a_packed_matrix_is_unpacked(n):
+    g, back, y = ball(n, 3), np.full((n, n), np.nan), np.full(n * (n - 1) // 2, np.nan)
+    g = g @ g.T
+    np.fill_diagonal(g, 1.0)
+    fields.pack(g, y)
+    assert (y == packed(g)).all()
+    fields.unpack(y, back)
+    assert (back == (np.tril(g) + np.tril(g, -1).T)).all()
+
+
+def attention(g, beta, normalised):
+    """Rows of weights times their shares."""
+    n, y = len(g), packed(g)
+    near, weights, share = np.empty_like(y), np.full((n, n), np.nan), np.full(n, np.nan)
+    fields.attend(y, beta, normalised, near, weights, share)
+    return weights * share[:, None]
+
+
+def products(n, seed):
+    """A symmetric matrix with ones on its diagonal."""
+    g = np.random.default_rng(seed).uniform(-1, 1, size=(n, n))
+    g = np.tril(g, -1)
+    return g + g.T + np.eye(n)
+
+
 @pytest.mark.parametrize("beta", [0.0, 0.05, 0.125, 0.13, 1.0, 9.0, 64.0, 300.0, 700.0])
 @pytest.mark.parametrize("n", [2, 5, 16])
 def test_attention_weights_are_exponentials_over_their_sum(beta, n):
-    g = np.random.default_rng(n).uniform(-1, 1, size=(n, n))
-    np.fill_diagonal(g, 1.0)
+    g = products(n, n)
     squarings = max(0, math.ceil(math.log2(8 * beta))) if beta else 0
     want = np.exp(beta * (g - 1))
     want /= want.sum(axis=1, keepdims=True)
-    compiled._weigh(g, beta, True)
+    found = attention(g, beta, True)
     # the sum errs as much as the exponential; rounding of squares doubles with every squaring
     bound = 2 * (TAYLOR + ROUNDING) * 2**squarings
-    assert np.abs(g.sum(axis=1) - 1).max() <= ROUNDING
-    assert (np.abs(g - want) <= bound * want + 1e-300).all()
+    assert np.abs(found.sum(axis=1) - 1).max() <= ROUNDING
+    assert (np.abs(found - want) <= bound * want + 1e-300).all()
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.125, 1.0, 9.0, 100.0, 700.0])
 def test_unnormalised_weights_are_exponentials_over_the_number_of_tokens(beta):
     n = 6
-    g = np.random.default_rng(1).uniform(-1, 1, size=(n, n))
-    np.fill_diagonal(g, 1.0)
+    g = products(n, 1)
     squarings = max(0, math.ceil(math.log2(8 * beta))) if beta else 0
     want = np.exp(beta * g) / n
     relative = np.where(beta * (g - 1) > -700, 1.0, np.inf)  # below, exp(beta(g-1)) is no number
-    compiled._weigh(g, beta, False)
     bound = (TAYLOR + ROUNDING) * 2**squarings
-    assert (np.abs(g - want) <= bound * want * relative).all()
+    assert (np.abs(attention(g, beta, False) - want) <= bound * want * relative).all()
 
 
 @pytest.mark.parametrize("n", [2, 3, 5, 8])
 def test_inner_products_come_from_either_state(n):
-    x, g = ball(n, 3), np.full((n, n), np.nan)
-    compiled._products(x, False, g)
-    assert np.abs(g - x @ x.T).max() <= ROUNDING
-    other = np.full((n, n), np.nan)
-    compiled._products(x @ x.T, True, other)
-    assert (other == x @ x.T).all()
+    x, room = ball(n, 3), fields.room_for(n)
+    want = packed(x @ x.T)
+    assert np.abs(compiled._products(x.ravel(), False, n, room) - want).max() <= ROUNDING
+    assert (compiled._products(want, True, n, room) == want).all()
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
@@ -104,16 +135,15 @@ def test_inner_products_come_from_either_state(n):
 def test_the_share_counts_every_pair_once(n, seed, level):
     g = ball(n, 3, seed)
     g = g @ g.T
-    found, lowest = compiled._count(g, level)
-    assert abs(found - share(g, level)) <= ROUNDING
-    assert lowest == min(g[i, j] for i in range(n) for j in range(i))
+    found = compiled._count(packed(g), level)
+    assert abs(2 * found / (n * (n - 1)) - share(g, level)) <= ROUNDING
 
 
 def test_a_pair_at_the_level_counts():
-    g = np.array([[1.0, 0.5, 0.4], [0.5, 1.0, 0.6], [0.4, 0.6, 1.0]])
-    assert abs(compiled._count(g, 0.5)[0] - 2 / 3) <= ROUNDING
-    assert compiled._count(g, 0.4)[0] == 1
-    assert compiled._count(g, 0.61)[0] == 0
+    g = np.array([0.5, 0.4, 0.6])
+    assert compiled._count(g, 0.5) == 2
+    assert compiled._count(g, 0.4) == 3
+    assert compiled._count(g, 0.61) == 0
 
 
 # derivatives
@@ -123,8 +153,8 @@ def test_a_pair_at_the_level_counts():
 @pytest.mark.parametrize("beta", [0.0, 1.0, 5.0])
 @pytest.mark.parametrize(("n", "d"), [(2, 2), (4, 3), (5, 7), (7, 4)])
 def test_the_derivative_of_tokens_is_the_definition(n, d, beta, normalised):
-    x, room, out = ball(n, d), np.empty((n, n)), np.full((n, d), np.nan)
-    compiled._token_derivative(x, beta, normalised, room, out)
+    x, room, out = ball(n, d), fields.room_for(n), np.full((n, d), np.nan)
+    fields.token_derivative(x, beta, normalised, room, out)
     size = 1.0 if normalised else math.exp(beta)
     assert np.abs(out - tokens_field(x, beta, normalised)).max() <= EXPONENTIAL * size
 
@@ -138,30 +168,27 @@ def test_the_derivative_of_g_is_the_difference_of_inner_products(n, d, beta, nor
     v /= size if (size := np.abs(v).max()) else 1.0
     ahead, behind = ((y := x + s * v) / np.linalg.norm(y, axis=1, keepdims=True) for s in (h, -h))
     want = size * (ahead @ ahead.T - behind @ behind.T) / (2 * h)
-    room, out = np.empty((n, n)), np.full((n, n), np.nan)
-    compiled._gram_derivative(x @ x.T, beta, normalised, room, out)
-    assert np.abs(out - want).max() <= FIRST_DIFFERENCE * max(size, 1.0)
-    assert (np.diag(out) == 0).all()
-    assert (out == out.T).all()
+    room, out = fields.room_for(n), np.full(n * (n - 1) // 2, np.nan)
+    fields.gram_derivative(packed(x @ x.T), beta, normalised, room, out)
+    assert np.abs(out - packed(want)).max() <= FIRST_DIFFERENCE * max(size, 1.0)
 
 
 # one step
 
 
 def one_step(x, h, as_gram, beta, normalised=True):
-    y = state(x, as_gram)
-    n, m = y.shape
-    k, room, new, rest = np.empty((7, n, m)), np.empty((n, n)), np.empty((n, m)), np.empty((n, m))
-    alone = np.arange(len(y))
-    compiled._derivative(y, as_gram, beta, normalised, alone, 0, room, k[0])
-    error = compiled._advance(y, h, as_gram, beta, normalised, alone, 0, room, k, new, rest)
+    y = flat(x, as_gram)
+    k, room = np.empty((7, len(y))), fields.room_for(len(x))
+    new, gap, alone = np.empty_like(y), np.empty_like(y), np.arange(len(x))
+    fields.derivative(y, as_gram, beta, normalised, alone, 0, room, k[0])
+    error = compiled._advance(y, h, as_gram, beta, normalised, alone, 0, room, k, new, gap)
     return y, k, new, error
 
 
 def inside_step(y, k, new, h, s):
     """The state at the fraction s of the step."""
     extra, mid = np.zeros_like(y), np.empty_like(y)
-    compiled._combine(compiled._DENSE, k.reshape(7, -1), h, 7, extra.ravel())
+    compiled._combine(compiled._DENSE, k, h, 7, extra)
     compiled._between(y, new, k, h, s, extra, mid)
     return mid
 
@@ -177,9 +204,9 @@ def test_a_step_has_order_five_and_its_continuation_order_four(as_gram, normalis
             x = ball(5, 3, seed)
             want = reference(x, beta, [s * h for s in (*fractions, 1.0)], normalised)
             y, k, new, estimate = one_step(x, h, as_gram, beta, normalised)
-            end = np.abs(new - state(want[-1], as_gram)).max()
+            end = np.abs(new - flat(want[-1], as_gram)).max()
             inside = max(
-                np.abs(inside_step(y, k, new, h, s) - state(w, as_gram)).max()
+                np.abs(inside_step(y, k, new, h, s) - flat(w, as_gram)).max()
                 for s, w in zip(fractions, want[:-1], strict=True)
             )
             found[row] = np.maximum(found[row], [end, estimate, inside])
@@ -199,8 +226,8 @@ def test_the_continuation_begins_and_ends_with_the_step(as_gram):
 @STATES
 def test_the_last_stage_is_the_derivative_at_the_end(as_gram, normalised):
     _, k, new, _ = one_step(ball(5, 3), 0.1, as_gram, 2.0, normalised)
-    out, room = np.empty_like(new), np.empty((5, 5))
-    compiled._derivative(new, as_gram, 2.0, normalised, np.arange(len(new)), 0, room, out)
+    out, room = np.empty_like(new), fields.room_for(5)
+    fields.derivative(new, as_gram, 2.0, normalised, np.arange(5), 0, room, out)
     assert np.abs(out - k[6]).max() <= EXPONENTIAL * 10
 
 
@@ -221,6 +248,43 @@ def test_a_step_that_leaves_the_numbers_has_an_infinite_error(as_gram, h, beta, 
         _, _, new, error = one_step(ball(5, 3, seed), h, as_gram, beta, normalised)
         assert not np.isfinite(new).all()
         assert error == np.inf
+
+
+# the length of the next step
+
+
+def test_a_step_that_errs_as_much_as_it_may_is_shortened_by_the_safety():
+    assert compiled._factor(1e-5, 0.0, 1.0, 1e-5) == compiled.SAFETY
+    assert abs(compiled._factor(32e-5, 0.0, 1.0, 1e-5) - compiled.SAFETY / 2) <= ROUNDING
+
+
+def test_errors_that_grow_shorten_the_next_step_and_errors_that_fall_do_not_lengthen_it():
+    """At one length the error doubled: the next would double again."""
+    steady = compiled._factor(5e-6, 5e-6, 1.0, 1e-5)
+    assert abs(compiled._factor(5e-6, 2.5e-6, 1.0, 1e-5) - steady / 2**0.2) <= ROUNDING
+    assert compiled._factor(5e-6, 1e-5, 1.0, 1e-5) == steady
+
+
+def test_an_error_that_grew_because_the_step_did_is_no_trend():
+    """Twice the length has 32 times the error."""
+    alone = compiled._factor(3.2e-6, 0.0, 1.0, 1e-5)
+    assert abs(compiled._factor(3.2e-6, 1e-7, 2.0, 1e-5) - alone) <= ROUNDING
+
+
+def test_steps_change_by_bounded_factors():
+    assert compiled._factor(0.0, 1e-6, 1.0, 1e-5) == compiled.LONGER
+    assert compiled._factor(1e-30, 1e-30, 1.0, 1e-5) == compiled.LONGER
+    assert compiled._factor(np.inf, 1e-6, 1.0, 1e-5) == compiled.SHORTER
+
+
+def test_fewer_steps_are_rejected_than_by_the_error_alone():
+    """Near-orthogonal tokens accelerate; by the error alone a quarter of 23.5 steps a draw is rejected."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(32, 32, 128))
+    x /= np.linalg.norm(x, axis=2, keepdims=True)
+    times = np.linspace(0, 30, 61)
+    _, steps = clustered(x @ x.transpose(0, 2, 1), True, 4.0, times, 0.999, 1e-5, True)
+    assert steps / 32 <= 20
 
 
 # whole flows

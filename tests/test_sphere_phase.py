@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
+from scipy.stats import ks_2samp
 from tolerances import ROOT_OF_VARIANCE, ROUNDING, STANDARD_ERRORS, STEPS_OF_DELTA
 
 from attnflow import errors, sphere
@@ -21,8 +22,20 @@ def draws_of(n, d, realisations, seed):
     out = []
     for size, child in zip(sizes, np.random.SeedSequence(seed).spawn(len(sizes)), strict=True):
         rng = np.random.default_rng(child)
-        out += [x / np.linalg.norm(x, axis=1, keepdims=True) for x in rng.normal(size=(size, n, d))]
+        if d < n:
+            starts = rng.normal(size=(size, n, d))
+        else:  # Bartlett's factors: tokens of R^n with the right inner products
+            below, lengths = rng.normal(size=(size, n * (n - 1) // 2)), chi(rng, size, n, d)
+            starts = np.zeros((size, n, n))
+            for i in range(n):
+                starts[:, i, :i] = below[:, i * (i - 1) // 2 : i * (i + 1) // 2]
+                starts[:, i, i] = lengths[:, i]
+        out += [x / np.linalg.norm(x, axis=1, keepdims=True) for x in starts]
     return out
+
+
+def chi(rng, size, n, d):
+    return np.sqrt(rng.chisquare(d - np.arange(n), (size, n)))
 
 
 def followed(x0, beta, times, normalised):
@@ -165,6 +178,39 @@ def test_tokens_are_followed_in_few_dimensions_and_inner_products_in_many(n, d, 
     want = x if d < n else x @ x.transpose(0, 2, 1)
     assert as_gram == (d > n)
     assert np.abs(states - want).max() <= ROUNDING
+
+
+# the law of the first inner products
+
+
+@pytest.mark.parametrize(("n", "d"), [(2, 2), (3, 3), (4, 9), (5, 40)])
+def test_gram_matrices_have_the_law_of_uniform_tokens(n, d):
+    """Against tokens themselves, by Kolmogorov's and Smirnov's test: single products, sums, determinants."""
+    rng, draws = np.random.default_rng(5), 4000
+    x = rng.normal(size=(draws, n, d))
+    x /= np.linalg.norm(x, axis=2, keepdims=True)
+    ours, theirs = phase.grams(draws, n, d, rng), x @ x.transpose(0, 2, 1)
+    assert np.abs(ours.diagonal(axis1=1, axis2=2) - 1).max() <= ROUNDING
+    assert np.abs(ours - ours.transpose(0, 2, 1)).max() == 0
+    for number in (
+        lambda g: g[:, 1, 0],
+        lambda g: g[:, n - 1, n - 2],
+        lambda g: (g @ g @ g).trace(axis1=1, axis2=2),
+        np.linalg.det,
+    ):
+        assert ks_2samp(number(ours), number(theirs)).pvalue >= 1e-4
+
+
+def test_a_wrong_degree_of_freedom_would_be_noticed():
+    """The control: one dimension fewer."""
+    rng = np.random.default_rng(5)
+    ours, other = phase.grams(4000, 4, 9, rng), phase.grams(4000, 4, 8, rng)
+    assert ks_2samp(np.linalg.det(ours), np.linalg.det(other)).pvalue <= 1e-4
+
+
+def test_gram_matrices_need_as_many_dimensions_as_tokens():
+    with pytest.raises(ValueError, match=r"d must be at least n = 5, got 4"):
+        phase.grams(1, 5, 4, np.random.default_rng(0))
 
 
 # what may not matter

@@ -237,7 +237,7 @@ def test_the_stored_boundary_in_many_dimensions_is_the_hitting_time(shipped, d):
             assert found.probability[row][after].min() >= 0.5
 
 
-@pytest.mark.parametrize("d", [2, 8, 32])
+@pytest.mark.parametrize("d", [2, 8, 32, 128, 1024])
 def test_the_stored_run_agrees_with_a_smaller_one(shipped, d):
     """Other draws, at a few points: within the standard errors of both."""
     found = shipped.diagrams[d]

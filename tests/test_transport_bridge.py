@@ -278,6 +278,52 @@ def test_the_bridge_refuses_an_unknown_method_and_points_of_another_dimension():
         transport.self_bridge([[0.0]], 1.0).conditional_mean([[0.0, 1.0]])
 
 
+# a scaling to begin with
+
+
+@pytest.mark.parametrize(("n", "method"), [(200, "dense"), (2000, "fast"), (25_000, "fast")])
+def test_a_bridge_that_begins_where_it_ended_is_there(n, method):
+    x = np.random.default_rng(0).normal(size=(n, 2))
+    w = np.full(n, 1.0)
+    w[: n // 4] = 0.0
+    w /= w.sum()
+    cold = transport.self_bridge(x, 0.1, w, method=method)
+    warm = transport.self_bridge(x, 0.1, w, method=method, start=cold.scaling)
+    assert warm.converged
+    assert warm.iterations <= 2 < cold.iterations
+    assert (warm.scaling[: n // 4] == 0).all()
+
+
+@pytest.mark.parametrize(("n", "method"), [(200, "dense"), (2000, "fast"), (25_000, "fast")])
+def test_a_bridge_that_begins_near_by_takes_fewer_sweeps_to_the_same_plan(n, method):
+    rng = np.random.default_rng(0)
+    x, move = rng.normal(size=(n, 2)), rng.normal(size=(2, 2))
+    there = transport.self_bridge(x + 1e-3 * x @ move, 0.1, method=method)
+    cold = transport.self_bridge(x, 0.1, method=method)
+    warm = transport.self_bridge(x, 0.1, method=method, start=there.scaling)
+    assert warm.converged
+    assert warm.iterations < cold.iterations
+    assert np.abs(warm.barycentric() - cold.barycentric()).max() <= 1e-6
+
+
+@pytest.mark.parametrize(("n", "method"), [(200, "dense"), (2000, "fast"), (25_000, "fast")])
+def test_a_scaling_that_is_no_help_costs_a_sweep_and_is_left(n, method):
+    rng = np.random.default_rng(0)
+    x, start = rng.normal(size=(n, 2)), np.exp(5 * rng.normal(size=n))
+    cold = transport.self_bridge(x, 0.1, method=method)
+    warm = transport.self_bridge(x, 0.1, method=method, start=start)
+    assert warm.iterations == cold.iterations + 1
+    assert (warm.scaling == cold.scaling).all()
+
+
+@pytest.mark.parametrize(
+    "start", [[1.0, 1.0], [1.0, 0.0, 1.0], [1.0, -1.0, 1.0], [[1.0], [1.0], [1.0]]]
+)
+def test_a_bridge_refuses_what_is_no_scaling(start):
+    with pytest.raises(ValueError, match="start must"):
+        transport.self_bridge([[0.0], [1.0], [3.0]], 0.5, start=start)
+
+
 def test_method_dense_is_the_same_bridge():
     x = separated(6, 2, seed=0)
     auto = transport.self_bridge(x, 0.5, tol=SOLVE_TIGHTLY)

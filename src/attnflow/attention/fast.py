@@ -27,7 +27,7 @@ from attnflow.kernels.fast import MAX_DIMENSION, MAX_MODES, FastKernel, FastPair
 from attnflow.kernels.transforms import modes_needed
 from attnflow.softmax import softmax_rows
 from attnflow.transport.aligned import aligned, balanced_products
-from attnflow.transport.bridge import self_bridge
+from attnflow.transport.bridge import MANY, self_bridge
 from attnflow.validate import Array
 
 #: The fast kernel's accuracy in units of `tol`, and the most it can give.
@@ -38,6 +38,10 @@ LARGEST_EXPONENT = 600.0
 FLAT = 1e-13
 #: The L1 error of the marginals of two potentials in units of `tol`.
 BALANCED = 0.1
+#: Roundings of a score that are left within `tol`; the logarithm of no mass; row sums that are too small to trust.
+ROUNDINGS, LOWEST, FAINT = 100.0, -1e6, 1e-250
+#: Rows and columns of a tile of scores.
+TILE = (64, 1024)
 #: Products with a plan, and with its transpose, that a layer may take.
 MOST_STEPS = 2000
 
@@ -56,6 +60,7 @@ class Averages(NamedTuple):
 
     values: Array  #: (n, p)
     direct: int
+    scaling: Array | None = None  #: (n,), of a bridge
 
 
 def accuracy(tol: float) -> float:
@@ -98,16 +103,19 @@ def averages(scores: GaussianScores, w: Array, sent: Array, tol: float) -> Avera
     return exact.certified(sums, float(mass.sum()), tol)
 
 
-def balanced(y: Array, eps: float, w: Array, sent: Array, tol: float) -> Averages:
-    """The same for the bridge of the points y to themselves."""
+def balanced(
+    y: Array, eps: float, w: Array, sent: Array, tol: float, start: Array | None = None
+) -> Averages:
+    """The same for the bridge of the points y to themselves, from a scaling to start with."""
     y = _flattened(y, y)[1]
-    bridge = self_bridge(y, eps, w, tol=accuracy(tol))
+    bridge = self_bridge(y, eps, w, tol=accuracy(tol), start=start)
     a = bridge.scaling
     columns = (a * w)[:, None] * _with_one(sent)
     if not isinstance(bridge.kernel, FastKernel):  # exact but where a row of it is zero
         sums = np.stack([bridge.kernel.apply(column) for column in columns.T], axis=1)
         exact = _Exact(y, y, eps, _log(a * w), sent)
-        return exact.certified(sums, 0.0, tol)._replace(direct=len(y))
+        found = exact.certified(sums, 0.0, tol)
+        return found._replace(direct=len(y), scaling=bridge.scaling)
     sums = bridge.kernel.apply_columns(columns)
     total, size = sums[:, 0], float((a * w).sum())
     a = a.copy()
@@ -117,7 +125,45 @@ def balanced(y: Array, eps: float, w: Array, sent: Array, tol: float) -> Average
         near[np.arange(len(rows)), rows] = 0.0
         others = near @ (a * w)
         a[rows] = 2 / np.maximum(others + np.sqrt(others**2 + 4 * w[rows]), 1e-300)
-    return _Exact(y, y, eps, _log(a * w), sent).certified(sums, size, tol)
+    found = _Exact(y, y, eps, _log(a * w), sent).certified(sums, size, tol)
+    return found._replace(scaling=bridge.scaling)
+
+
+class Memory:
+    """The scalings of the last three measures of so many tokens, and a guess at the next one.
+
+    Along layers, or along a flow, tokens move a little at a time, and scalings with them: their
+    logarithms are continued on a line, or on a parabola. Few tokens are not worth it.
+
+    >>> memory = Memory(fewest=2)
+    >>> for scaling in ([1.0, 2.0], [1.0, 4.0]):
+    ...     memory.keep(np.array(scaling))
+    >>> memory.guess(2), memory.guess(3)
+    (array([1., 8.]), None)
+    """
+
+    def __init__(self, fewest: int = MANY) -> None:
+        self.fewest, self._kept = fewest, tuple[Array, ...]()
+
+    def keep(self, scaling: Array) -> None:
+        """The last one; what is not one of as many tokens before it is forgotten."""
+        if len(scaling) < self.fewest:
+            return
+        before = self._kept[-2:]
+        self._kept = (*(k for k in before if len(k) == len(scaling)), scaling)
+
+    def guess(self, n: int) -> Array | None:
+        """A scaling of n tokens to start with, if there is one."""
+        kept = self._kept  # at once: others may be keeping
+        if not kept or len(kept[-1]) != n:
+            return None
+        last, *others = kept[::-1]
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            steps = [a / b for a, b in zip(kept[1:], kept, strict=False)]
+            out = last if not others else last * steps[-1]
+            if len(steps) == 2:
+                out = out * (steps[1] / steps[0])
+        return np.where(np.isfinite(out) & (out > 0), out, last)
 
 
 def balanced_pair(
@@ -166,13 +212,61 @@ class _Exact(NamedTuple):
         out = np.empty_like(self.sent)
         out[certain] = sums[certain, 1:] / total[certain, None]
         rest = np.flatnonzero(~certain)
-        for rows in _blocks(rest, len(self.y)):
-            out[rows] = softmax_rows(self.scores(rows)) @ self.sent
+        out[rest] = self.direct(rest, tol)
         return Averages(out, len(rest))
+
+    def direct(self, rest: NDArray[np.intp], tol: float) -> Array:
+        """Rows summed one by one. Scores come as one product where rounding allows, else as differences."""
+        out, poor = np.empty((len(rest), self.sent.shape[1])), np.full(len(rest), True)
+        factors = self._factors(rest, tol)
+        if factors is not None:
+            sums = _summed(*factors)
+            poor = sums[:, 0] < FAINT
+            out[~poor] = sums[~poor, 1:] / sums[~poor, :1]
+        at = np.flatnonzero(poor)
+        for places in _blocks(at, len(self.y)):
+            out[places] = softmax_rows(self.scores(rest[places])) @ self.sent
+        return out
+
+    def _factors(self, rest: NDArray[np.intp], tol: float) -> tuple[Array, Array, Array] | None:
+        """Two factors of the scores of these rows, less one number, and what they send with a one before it.
+
+        |z|^2 and |y|^2 cancel in the product; None where that would cost a digit of `tol`.
+        """
+        if not len(rest):
+            return None
+        middle = self.y.mean(axis=0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            z, y = self.z[rest] - middle, self.y - middle
+            far, near = np.vecdot(z, z) / (2 * self.eps), np.vecdot(y, y) / (2 * self.eps)
+            size = float(far.max() + near.max())
+        if not ROUNDINGS * size * np.finfo(float).eps <= tol:
+            return None
+        top = float(self.log_weight.max())
+        heights = np.maximum(self.log_weight - top, LOWEST) - near
+        left = np.column_stack([z / self.eps, -far, np.ones(len(z))])
+        right = np.vstack([y.T, np.ones(len(y)), heights])
+        return left, right, _with_one(self.sent)
+
+
+def _summed(left: Array, right: Array, sent: Array) -> Array:
+    """exp(left right) sent, a tile at a time that stays near the processor."""
+    out, room = np.zeros((len(left), sent.shape[1])), np.empty(TILE)
+    for i in range(0, len(left), TILE[0]):
+        for j in range(0, len(sent), TILE[1]):
+            rows, columns = left[i : i + TILE[0]], right[:, j : j + TILE[1]]
+            tile = room[: len(rows), : columns.shape[1]]
+            np.matmul(rows, columns, out=tile)
+            np.exp(tile, out=tile)
+            out[i : i + TILE[0]] += tile @ sent[j : j + TILE[1]]
+    return out
 
 
 class _Products(_Exact):
     """The same where scores are products."""
+
+    def _factors(self, rest: NDArray[np.intp], tol: float) -> None:
+        return None
 
     def scores(self, rows: NDArray[np.intp]) -> Array:
         return self.log_weight + self.z[rows] @ self.y.T / self.eps

@@ -144,6 +144,10 @@ class SinkhornAttention(Attention):
             self.root = semidefinite_root(representable(self.Q.T @ self.K, "entries of Q^T K"))
         self._choose(method, tol)
 
+    def _choose(self, method: str, tol: float) -> None:
+        super()._choose(method, tol)
+        self._memory = fast.Memory()  # a copy has its own
+
     def against(self, x: Array, w: Array) -> Callable[[Array], Array]:
         if self.root is not None:
             root, y = self.root, x @ self.root
@@ -156,7 +160,13 @@ class SinkhornAttention(Attention):
     def fast_velocity(self, x: Array, w: Array) -> Array | None:
         left, right = split(self.K.T @ self.Q)
         if left is right:
-            return fast.balanced(x @ left.T, self.eps, w, x @ self.V.T, self.tol).values
+            start = self._memory.guess(len(x))
+            if start is not None and not (start[w > 0] > 0).all():
+                start = None  # other tokens have mass now
+            moved = fast.balanced(x @ left.T, self.eps, w, x @ self.V.T, self.tol, start)
+            if moved.scaling is not None:
+                self._memory.keep(moved.scaling)
+            return moved.values
         seen = (left != 0).any(axis=1) | (right != 0).any(axis=1)  # coordinates that scores see
         z, y = x @ left[seen].T, x @ right[seen].T
         found = fast.balanced_pair(z, y, self.eps, w, x @ self.V.T, self.tol)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnflow import validate
-from attnflow.kernels.transforms import Modes, Places, available, box
+from attnflow.kernels.transforms import Modes, Places, available, box, sides
 from attnflow.validate import Array
 
 #: The transforms exist in one, two and three dimensions.
@@ -57,7 +57,7 @@ class FastKernel:
         self._modes = _box(x, eps, self.accuracy)
         self.n, self.modes = len(x), self._modes.shape
         y = x - _middle(x)
-        self.hot = y if np.ptp(y, axis=0).max() < self.length_scale else None
+        self.hot = y if np.diff(sides(y), axis=0).max() < self.length_scale else None
         self._y = y / self.length_scale
         self._places = Places(self._y, self._modes, self.accuracy)
 
@@ -181,7 +181,8 @@ def _box(x: Array, eps: float, accuracy: float) -> Modes:
 
 
 def _middle(x: Array) -> Array:
-    middle: Array = x.min(axis=0) + np.ptp(x, axis=0) / 2
+    low, high = sides(x)
+    middle: Array = low + (high - low) / 2
     return middle
 
 

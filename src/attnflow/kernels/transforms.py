@@ -36,9 +36,17 @@ def box(x: Array, eps: float, accuracy: float) -> tuple[Array, list[float]]:
     """
     reach = np.sqrt(2 * np.log(8 / (SHARE * accuracy)))
     with np.errstate(over="ignore"):
-        length = np.ptp(x, axis=0) / np.sqrt(eps) + reach
+        length = np.diff(sides(x), axis=0)[0] / np.sqrt(eps) + reach
         shape = 2 * np.ceil(reach * length / (2 * np.pi)) + 1
     return length, shape.tolist()
+
+
+def sides(x: Array) -> Array:
+    """The least and the largest coordinates of tokens, (2, d).
+
+    A coordinate at a time: along rows as short as these numpy takes ten times as long.
+    """
+    return np.array([[line.min() for line in x.T], [line.max() for line in x.T]])
 
 
 def modes_needed(x: Array, eps: float, accuracy: float = 1e-12) -> float:

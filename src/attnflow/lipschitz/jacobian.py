@@ -165,15 +165,16 @@ class Part(NamedTuple):
 
     def pull(self, g: Array) -> Array:
         """The transpose of push."""
-        dq, dk, dv = (np.zeros_like(y) for y in (self.q, self.k, self.v))
+        out = np.zeros((len(g), len(self.M)), g.dtype)
+        dq, dk, dv = _columns(out, self.q.shape[1])
         for row, seen in self.blocks():
             G = g[row] @ self.v[seen].T
-            G -= np.einsum("ip,ip->i", g[row], self.mean[row])[:, None]
+            G -= np.vecdot(g[row], self.mean[row])[:, None]
             G *= self.P[row, seen]
             dq[row] = G @ self.k[seen]
             dk[seen] += G.T @ self.q[row]
             dv[seen] += self.P[row, seen].T @ g[row]
-        return self.returned(dq, dk, dv)
+        return out if self.turn is None else self.returned(dq, dk, dv)
 
     def bend(self, g: Array, z: Array) -> Array:
         """<g, push(z)> is the sum over rows of Cov_P(S, M) + E_P(N), M = g v^T, N = g (E V^T)^T."""

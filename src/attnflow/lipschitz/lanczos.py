@@ -232,15 +232,26 @@ class _Square:
         self.free = None if free is None else free.astype(self.M.dtype)
         columns = np.hstack([p.W for p in J.parts])
         self.basis = np.linalg.qr(columns)[0] if columns.shape[1] < J.D else np.eye(J.D)
-        self.W = [(self.basis.T @ p.W).astype(self.M.dtype) for p in J.parts]
+        self.W = [_unless_one((self.basis.T @ p.W).astype(self.M.dtype)) for p in J.parts]
         self.shape = (J.n, self.basis.shape[1])
         self.ends = np.cumsum([len(p.M) for p in self.parts])[:-1]
         self.gram = self.M @ self.M.T if len(self.M) < J.d else None
 
     def __call__(self, u: Array) -> Array:
-        z = np.hstack([p.pull(u @ W) for p, W in zip(self.parts, self.W, strict=True)])
+        inputs = [u if W is None else u @ W for W in self.W]
+        z = _beside([p.pull(g) for p, g in zip(self.parts, inputs, strict=True)])
         if self.free is not None:
             z *= self.free
         z = z @ self.M @ self.M.T if self.gram is None else z @ self.gram
-        pieces = zip(self.parts, self.W, np.split(z, self.ends, axis=1), strict=True)
-        return total(p.push(piece) @ W.T for p, W, piece in pieces)
+        pieces = np.split(z, self.ends, axis=1) if len(self.parts) > 1 else [z]
+        answers = [p.push(piece) for p, piece in zip(self.parts, pieces, strict=True)]
+        return total(y if W is None else y @ W.T for y, W in zip(answers, self.W, strict=True))
+
+
+def _unless_one(W: Array) -> Array | None:
+    """None for the identity: products with it are left out."""
+    return None if np.array_equal(W, np.eye(*W.shape)) else W
+
+
+def _beside(columns: list[Array]) -> Array:
+    return columns[0] if len(columns) == 1 else np.hstack(columns)

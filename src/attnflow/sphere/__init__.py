@@ -22,6 +22,7 @@ with :math:`A_{ij} = e^{\beta\langle x_i,x_j\rangle}/\sum_k e^{\beta\langle x_i,
 ``circle``             clusters on the circle, followed through all their merges
 ``coalescence``        the coalescing model: when clusters merge, and where
 ``parking``            who leads in a decoder, and Renyi's parking
+``fields``             how fast tokens and inner products move, compiled
 ``compiled``           the loop behind ``phase``, which needs numba and is loaded at its first use
 =====================  ==========================================================================
 """

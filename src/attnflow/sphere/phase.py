@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from attnflow import validate
 from attnflow.errors import MissingPackage
-from attnflow.sphere.tokens import uniform
+from attnflow.sphere.tokens import uniform, unit
 from attnflow.validate import Array
 
 #: The error of a step, in units of delta: what is compared is an inner product with 1 - delta.
@@ -79,7 +79,7 @@ def phase_diagram(
         \mathbb P(\langle x_i(t), x_j(t)\rangle \ge 1-\delta)
 
     by SA, or by USA if not `normalised`: Figure 3 of :cite:t:`geshkovski2025`. In d >= n dimensions
-    inner products are followed, in fewer the tokens. Draws are spread over `threads` (all cores unless given), or in blocks over an `executor`:
+    inner products are drawn and followed, in fewer the tokens. Draws are spread over `threads` (all cores unless given), or in blocks over an `executor`:
     processes, or a cluster. The answer does not depend on either. `done` is called with the number
     of trajectories finished.
 
@@ -157,18 +157,25 @@ def _shares(
 
 
 def grams(draws: int, n: int, d: int, rng: np.random.Generator) -> Array:
-    """Gram matrices (draws, n, n) of the tokens that `uniform` would draw one by one.
+    r"""Gram matrices (draws, n, n) of n uniform tokens in d >= n dimensions, without the tokens.
 
-    >>> one, two = (np.random.default_rng(0) for _ in range(2))
-    >>> x = uniform(3, 5, one)
-    >>> bool(np.allclose(grams(1, 3, 5, two)[0], x @ x.T))
+    Turn the space until token i of n normal ones lies in the span of the first i axes: its coordinates
+    before the last are normal still, the last has the law of :math:`\chi_{d-i+1}`, and all are independent.
+    This is the factor of :cite:t:`bartlett1933`, n(n+1)/2 numbers in place of nd; inner products do not feel
+    the turn, and divided by the norms they are those of uniform tokens.
+
+    >>> g = grams(1, 3, 10**6, np.random.default_rng(0))[0]  # far up, tokens are orthogonal
+    >>> bool(np.abs(g - np.eye(3)).max() < 5e-3)
     True
     """
-    x = rng.normal(size=(draws, n, d))
-    g = x @ x.transpose(0, 2, 1)
-    norms = np.sqrt(np.einsum("rii->ri", g))
-    g /= norms[:, :, None] * norms[:, None, :]
-    return g
+    if d < n:
+        raise ValueError(f"d must be at least n = {n}, got {d}")
+    factor = np.zeros((draws, n, n))
+    below, diagonal = np.tril_indices(n, -1), np.arange(n)
+    factor[:, *below] = rng.standard_normal((draws, len(below[0])))
+    factor[:, diagonal, diagonal] = np.sqrt(rng.chisquare(d - diagonal, (draws, n)))
+    x = unit(factor)
+    return x @ x.transpose(0, 2, 1)
 
 
 def cores() -> int:

@@ -29,7 +29,7 @@ class Figure3(NamedTuple):
     """
 
     diagrams: dict[int, PhaseDiagram]  #: by dimension
-    made: dict[str, Any]  #: command, seed, seconds, cores, versions
+    made: dict[str, Any]  #: command, seed, seconds, cores, versions, what was drawn
 
 
 def figure3(path: str | Path = "") -> Figure3:

@@ -41,8 +41,12 @@ FAST_NOISE = 1e-3
 #: So many tokens are worth a rough kernel of this accuracy for the first sweeps; it is left once a
 #: residual falls to no less than this share.
 MANY, ROUGH, STALLED = 20_000, 1e-5, 0.5
+#: A scaling that is given is begun with if it leaves no more of the mass than this misplaced.
+NEAR = 0.1
 #: Rough steps to one accurate residual, which must fall to this share, or else all are accurate.
 CORRECTIONS, CORRECTED = 6, 0.1
+#: What a step of a correction leaves of an error, and the share of `tol` that is aimed at.
+SHRINK, SPARE = 3 - 2 * np.sqrt(2), 0.1
 
 
 class Bridge(NamedTuple):
@@ -113,6 +117,7 @@ def self_bridge(
     tol: float = 1e-9,
     method: str = "auto",
     max_iter: int = 1000,
+    start: ArrayLike | None = None,
 ) -> Bridge:
     r"""The Schrödinger bridge of the measure :math:`\sum_i w_i \delta_{x_i}` to itself.
 
@@ -121,13 +126,16 @@ def self_bridge(
 
     `tol` bounds the L1 error of the marginal. `method` is "dense" (the kernel matrix is stored,
     8 n^2 bytes), "fast" (:mod:`attnflow.kernels.fast`: d <= 3, linear in n) or "auto": the cheaper
-    one, or the dense one in blocks where its matrix would be too large.
+    one, or the dense one in blocks where its matrix would be too large. `start` is a scaling to begin
+    with, such as that of tokens near by; one that is no help costs a sweep and is left.
 
     >>> bridge = self_bridge([[0.0], [1.0], [3.0]], eps=0.5)
     >>> bool(np.allclose(bridge.plan().sum(axis=0), 1 / 3))
     True
     >>> bridge.barycentric().ravel().round(3)
     array([0.267, 0.764, 2.969])
+    >>> bridge.iterations, self_bridge([[0.0], [1.0], [3.0]], 0.5, start=bridge.scaling).iterations
+    (11, 2)
     """
     x = validate.tokens(x)
     eps = validate.positive(eps, "eps")
@@ -136,7 +144,8 @@ def self_bridge(
     max_iter = validate.count(max_iter, "max_iter")
     validate.choice(method, "method", ("auto", "dense", "fast"))
     kernel = _kernel(x, eps, tol, method)
-    log_a, iterations, residual = _scaled(kernel, w, tol, max_iter)
+    begin = None if start is None or max_iter < 3 else _logarithm(start, w)
+    log_a, iterations, residual = _scaled(kernel, w, tol, max_iter, begin)
     if not residual <= tol:
         advice = "increase max_iter, or tol"
         warnings.warn(
@@ -155,33 +164,59 @@ def _kernel(x: Array, eps: float, tol: float, method: str) -> Kernel:
     return DenseKernel(x, eps)
 
 
-def _scaled(kernel: Kernel, w: Array, tol: float, max_iter: int) -> tuple[Array, int, float]:
+def _logarithm(start: ArrayLike, w: Array) -> Array:
+    """Of a scaling that is given; zero where there is no mass, as it means nothing there."""
+    a = validate.array(start, "start", 1)
+    if a.shape != w.shape or not (a[w > 0] > 0).all():
+        raise ValueError(f"start must hold {len(w)} numbers, positive where the weights are")
+    return np.log(np.where(w > 0, a, 1.0))
+
+
+def _scaled(
+    kernel: Kernel, w: Array, tol: float, max_iter: int, begin: Array | None
+) -> tuple[Array, int, float]:
     """log a, the sweeps taken and the residual.
 
     A fast kernel is asked in its own order. Where tokens are many, a rough one, in single
     precision, takes the first sweeps, and solves for what residuals of the accurate one correct.
     """
-    u = np.zeros(len(w))
     if not isinstance(kernel, FastKernel):
-        return _scale(kernel.apply, w, u, tol, max_iter)
-    order, done, residual = kernel.order, 0, np.inf
-    w = w[order]
-    if len(w) >= MANY and kernel.accuracy < ROUGH and max_iter > 1:
-        rough = kernel.rough(ROUGH)
-        u, done, _ = _scale(rough, w, u, max(tol, ROUGH), max_iter - 1, rough=True)
+        u, done = _first(kernel.apply, w, begin)
+        u, more, residual = _scale(kernel.apply, w, u, tol, max_iter - done)
+        return u, done + more, residual
+    order, residual = kernel.order, np.inf
+    w, begin = w[order], None if begin is None else begin[order]
+    many = len(w) >= MANY and kernel.accuracy < ROUGH and max_iter > 1
+    rough = kernel.rough(ROUGH) if many else kernel.apply_sorted
+    u, done = _first(rough, w, begin)
+    if many:
+        if u is None:
+            u, more, _ = _scale(rough, w, u, max(tol, ROUGH), max_iter - done - 1, rough=True)
+            done += more
         while done < max_iter:
             a, r = _defect(kernel.apply_sorted, w, u)
             last, residual, done = residual, float(w @ np.abs(r - 1.0)), done + 1
             if residual <= tol or residual > CORRECTED * last or done >= max_iter:
                 break
-            steps = min(CORRECTIONS, max_iter - done - 1)  # a residual is the last
+            steps = min(_steps(residual, tol), max_iter - done - 1)  # a residual is the last
             u, done = u + _correction(rough, w, a, r, steps), done + steps
     if not residual <= tol and done < max_iter:
-        u, more, residual = _scale(kernel.apply_sorted, w, u, tol, max_iter - done, first=not done)
+        u, more, residual = _scale(kernel.apply_sorted, w, u, tol, max_iter - done)
         done += more
+    assert u is not None
     out = np.empty_like(u)
     out[order] = u
     return out, done, residual
+
+
+def _first(
+    apply: Callable[[Array], Array], w: Array, begin: Array | None
+) -> tuple[Array | None, int]:
+    """What to begin with, if anything, and the sweeps that it took to see."""
+    if begin is None:
+        return None, 0
+    missing = float(w @ np.abs(_defect(apply, w, begin)[1] - 1.0))
+    return (begin if missing <= NEAR else None), 1
 
 
 def _defect(apply: Callable[[Array], Array], w: Array, u: Array) -> tuple[Array, Array]:
@@ -190,6 +225,11 @@ def _defect(apply: Callable[[Array], Array], w: Array, u: Array) -> tuple[Array,
     mass = a * w
     product = np.maximum(apply(mass), mass)  # K_ii = 1, whatever the noise
     return a, np.where(w > 0, a * product, 1.0)
+
+
+def _steps(residual: float, tol: float) -> int:
+    """How many steps of a correction lead from one to the other, with a digit to spare; CORRECTIONS at most."""
+    return int(np.clip(np.ceil(np.log(SPARE * tol / residual) / np.log(SHRINK)), 1, CORRECTIONS))
 
 
 def _correction(apply: Callable[[Array], Array], w: Array, a: Array, r: Array, steps: int) -> Array:
@@ -212,19 +252,19 @@ def _correction(apply: Callable[[Array], Array], w: Array, a: Array, r: Array, s
 def _scale(
     apply: Callable[[Array], Array],
     w: Array,
-    u: Array,
+    begin: Array | None,
     tol: float,
     max_iter: int,
     *,
     rough: bool = False,
-    first: bool = True,
 ) -> tuple[Array, int, float]:
     """log a, the sweeps taken and the residual, by Chebyshev's semi-iteration.
 
-    The `first` step is the half step, exact where the measure is locally uniform. A sweep after
+    With nothing to begin with the first step is the half step, exact where the measure is locally uniform. A sweep after
     which the residual has grown is followed by one without momentum. `Rough` products are left
     once the residual hardly falls: it is their noise.
     """
+    u = np.zeros(len(w)) if begin is None else begin
     before = u  # log a, a sweep ago
     omega, residual = 2.0, np.inf
     for done in range(1, max_iter + 1):
@@ -234,7 +274,7 @@ def _scale(
             break
         if rough and residual > STALLED * last:
             break
-        step = np.log(r) * (-0.5 if first and done == 1 else -THETA)
+        step = np.log(r) * (-0.5 if begin is None and done == 1 else -THETA)
         if done <= 2 or residual >= last:
             omega, before, u = 2.0, u, u + step
         else:
