@@ -51,6 +51,8 @@ def test_a_number_on_the_edge_of_a_digit_agrees_although_it_prints_differently()
         (half(0.5004, hypotheses={"n > 1": False}), False),
         (half(0.5004)._replace(verdict="fails"), False),
         (half(0.5004)._replace(tol=2e-3), False),
+        (half(0.5004)._replace(tol=1.00001e-3), False),
+        (half(0.5004)._replace(tol=1e-3 * (1 + 1e-15)), True),
         (half(0.5004)._replace(relation="<="), False),
         (half(0.5004, interval=(0.5003, 0.5005)), False),
         (half(float("nan")), False),

@@ -17,6 +17,16 @@ def test_tokens_with_masses_move_like_tokens_that_coincide():
     np.testing.assert_allclose(found.last, end, atol=1e-7)
 
 
+@pytest.mark.parametrize("unit", [1e-250, 1.0, 3.0, 1e250, 8e307])
+def test_only_ratios_of_masses_matter_whatever_their_unit(unit):
+    angles, masses = [0.0, 1.0, 2.5], np.array([2.0, 1.0, 1.5])
+    with np.errstate(all="raise", under="ignore"):
+        found = merges(angles, 9.0, unit * masses)
+    want = merges(angles, 9.0, masses)
+    assert found.times == pytest.approx(want.times, rel=1e-6)
+    assert found.kept.tolist() == want.kept.tolist()
+
+
 def test_a_decoder_on_the_circle_is_the_causal_flow():
     angles, beta = np.array([0.3, 1.4, 0.9, 2.2]), 9.0
     x = flow(

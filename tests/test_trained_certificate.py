@@ -11,6 +11,7 @@ from tolerances import EXPONENTIAL
 
 from attnflow.attention import SoftmaxAttention
 from attnflow.lipschitz import Head, upper_bound
+from attnflow.lipschitz.ball import product_norm
 from attnflow.trained.certificate import certificate, softmax_bound, softmax_norms
 from attnflow.trained.sinks import split, unseen_bound
 
@@ -120,3 +121,10 @@ def test_a_split_needs_two_sides() -> None:
             split(layer_, [[1.0], [2.0]], some)
     with pytest.raises(ValueError, match="place"):
         unseen_bound(layer_, [[1.0], [2.0]], 2)
+
+
+@pytest.mark.parametrize("shape", [(9, 2, 7), (2, 9, 3), (4, 4, 4), (1, 3, 1)])
+def test_the_norm_of_a_product_needs_no_product(shape):
+    rng, (m, k, n) = np.random.default_rng(0), shape
+    W, V = rng.normal(size=(m, k)), rng.normal(size=(k, n))
+    assert product_norm(W, V) == pytest.approx(np.linalg.norm(W @ V, 2), rel=1e-13)

@@ -27,6 +27,8 @@ ROUNDING = 1e-9
 FRACTION = 0.1
 #: Where that is finer than the six digits a row prints: half a unit of the sixth.
 SIXTH = 5e-6
+#: Tolerances that differ by less than this share are one.
+SAME_TOLERANCE = 1e-6
 
 
 class Check(NamedTuple):
@@ -118,7 +120,8 @@ class Check(NamedTuple):
     def agrees(self, other: Check) -> bool:
         """Whether another run says the same: the verdict and all words exactly, numbers closely.
 
-        Close is a tenth of the tolerance, or half a unit of the sixth digit.
+        Close is a tenth of the tolerance, or half a unit of the sixth digit. The tolerance itself,
+        which may be a share of something computed, is the same to six digits.
 
         >>> from attnflow.claims import check
         >>> here, there, far = (check("demo.half", predicted=0.5, measured=m, tol=1e-3)
@@ -126,8 +129,13 @@ class Check(NamedTuple):
         >>> here.agrees(there), here.agrees(far)
         (True, False)
         """
-        words = self._replace(predicted=0.0, measured=0.0, interval=None)
-        if words != other._replace(predicted=0.0, measured=0.0, interval=None):
+        words, others = (
+            row._replace(predicted=0.0, measured=0.0, tol=0.0, interval=None)
+            for row in (self, other)
+        )
+        if words != others:
+            return False
+        if abs(self.tol - other.tol) > SAME_TOLERANCE * self.tol:
             return False
         mine, theirs = (
             (row.predicted, row.measured, *(row.interval or ())) for row in (self, other)

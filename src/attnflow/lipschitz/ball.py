@@ -45,6 +45,18 @@ def norm(M: ArrayLike, name: str) -> float:
     return float(np.linalg.norm(validate.array(M, name, 2), 2))
 
 
+def product_norm(W: ArrayLike, V: ArrayLike) -> float:
+    r"""The largest singular value of :math:`WV`, by triangular factors as small as what lies between.
+
+    With :math:`W = Q_1R_1` and :math:`V^\top = Q_2R_2` it is that of :math:`R_1R_2^\top`.
+
+    >>> product_norm([[3.0], [4.0]], [[0.0, 2.0]])
+    10.0
+    """
+    first, second = np.linalg.qr(np.asarray(W, float))[1], np.linalg.qr(np.asarray(V, float).T)[1]
+    return float(np.linalg.norm(first @ second.T, 2))
+
+
 def radius(R: float) -> float:
     """The radius of a ball.
 

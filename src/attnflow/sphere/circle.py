@@ -98,8 +98,9 @@ def merges(
         raise ValueError(
             "masses must be None with a causal mask, where tokens are seen one by one; got masses"
         )
-    total = circle_masses(masses, len(theta))
-    state = _State(theta, beta, total, causal, normalised)
+    parts = circle_masses(masses, len(theta))
+    parts /= 2.0 ** np.floor(np.log2(parts.max()))  # only their ratios matter, and all digits stay
+    state = _State(theta, beta, parts, causal, normalised)
     times, kept, lost, places, steps = [], [], [], [], 0
     trail = [(0.0, state.energy())]
     t, h, slope = 0.0, FIRST_STEP, None

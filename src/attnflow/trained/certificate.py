@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from attnflow import validate
 from attnflow.attention.head import SoftmaxLayer
+from attnflow.lipschitz.ball import product_norm
 from attnflow.lipschitz.jacobian import Linearised, Part
 from attnflow.rotation import rotate
 from attnflow.validate import Array
@@ -74,9 +75,11 @@ def softmax_bound(layer: SoftmaxLayer, x: ArrayLike, *, softmax: float | None = 
     for p in Linearised(layer, x).parts:
         sigma = float(softmax_norms(p.P).max()) if softmax is None else softmax
         k = p.q.shape[1]
-        Q, K, V = (np.linalg.norm(M, 2) for M in (p.M[:k], p.M[k : 2 * k], p.W @ p.M[2 * k :]))
-        q, keys, v = (np.linalg.norm(y, 2) for y in (p.q, p.k, p.v @ p.W.T))
-        out += float(np.linalg.norm(p.P, 2) * V + sigma * (Q * keys + K * q) * v)
+        Q, K, q, keys, P = (
+            float(np.linalg.norm(y, 2)) for y in (p.M[:k], p.M[k : 2 * k], p.q, p.k, p.P)
+        )
+        V, v = product_norm(p.W, p.M[2 * k :]), product_norm(p.v, p.W.T)
+        out += P * V + sigma * (Q * keys + K * q) * v
     return out
 
 
@@ -110,7 +113,7 @@ def _others(part: Part) -> Array:
     v, mean = part.v @ part.W.T, part.mean @ part.W.T
     squares = np.sum(v**2, axis=1)
     gram = K @ K.T
-    own = float(np.linalg.norm(part.W @ part.M[2 * k :], 2))
+    own = product_norm(part.W, part.M[2 * k :])
     for start in range(0, n, ROWS):
         row = slice(start, min(start + ROWS, n))
         apart = squares - 2 * mean[row] @ v.T + np.sum(mean[row] ** 2, axis=1)[:, None]
