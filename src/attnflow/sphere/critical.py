@@ -149,7 +149,7 @@ def critical_points(
         start = uniform(n, d, rng)
         end = least_squares(
             lambda y: _pull(unit(y.reshape(n, d)), beta).ravel(),
-            start.ravel(), method="lm", xtol=1e-15, ftol=1e-15, gtol=1e-15, max_nfev=100 * n * d,
+            start.ravel(), method="lm", xtol=1e-15, ftol=1e-15, gtol=1e-15, max_nfev=20 * n * d,
         )  # fmt: skip
         point = described(unit(end.x.reshape(n, d)), beta)
         if point.converged:
