@@ -25,6 +25,8 @@ def main() -> None:
     given = asked.parse_args()
     project = find_project()
     random = [n for n, c in project.chapters().items() if "seed" in c.default_parameters]
+    if calm := [name for name in given.chapters if name not in random]:
+        asked.error(f"no seed in {', '.join(calm)}; chapters with one: {', '.join(random)}")
     for name in given.chapters or random:
         places = [{"seed": seed} for seed in range(given.seeds)]
         command = f"python benchmarks/seeds.py --seeds {given.seeds} {name}"
