@@ -47,3 +47,13 @@ def test_what_is_refused():
         modes.exponential_modes(0.0, 3, 4)
     with pytest.raises(ValueError, match="d must be"):
         modes.gegenbauer(1, 1, 0.5)
+
+
+@DIMENSIONS
+def test_hardly_warm_kernels_are_constant_up_to_their_first_mode(d):
+    """Also where powers of 1/beta overflow."""
+    with np.errstate(all="raise", under="ignore"):
+        for beta in (5e-324, 1e-300, 1e-12, 0.99e-8, 1.01e-8):
+            a = modes.exponential_modes(beta, d, 4)
+            assert np.isfinite(a).all()
+            assert a[:2] == pytest.approx([1.0, beta], rel=1e-7, abs=5e-324)

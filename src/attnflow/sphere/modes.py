@@ -38,6 +38,10 @@ def gegenbauer(k: int, d: int, t: ArrayLike) -> Array:
     return np.asarray(eval_gegenbauer(k, lam, t) / eval_gegenbauer(k, lam, 1.0))
 
 
+#: Below it the first term of the series of a Bessel function is all of it.
+LEADING = 1e-8
+
+
 def exponential_modes(beta: float, d: int, count: int) -> Array:
     r"""The first coefficients :math:`a_0, a_1, \dots` of :math:`e^{\beta t}` on the sphere of R^d, (count,).
 
@@ -56,6 +60,9 @@ def exponential_modes(beta: float, d: int, count: int) -> Array:
     lam = d / 2 - 1
     # C_k(1) = Gamma(k + 2 lam) / (k! Gamma(2 lam)), in logarithms
     size = gammaln(k + 2 * lam) - gammaln(k + 1) - gammaln(2 * lam)
+    if beta < LEADING:  # I_nu(beta) is (beta/2)^nu / Gamma(nu + 1), and no power of it overflows
+        leading = gammaln(lam) - gammaln(lam + k + 1) + k * (np.log(beta) - np.log(2))
+        return np.asarray((lam + k) * np.exp(leading + size))
     scale = gammaln(lam) + lam * np.log(2 / beta) + size
     return np.asarray(np.exp(scale + beta) * (lam + k) * ive(lam + k, beta))
 
