@@ -24,6 +24,8 @@ from attnflow.validate import Array
 
 #: Roots are found to rounding, relative to their size.
 XTOL, RTOL = 1e-300, 4 * np.finfo(float).eps
+#: Steps to a root: the range of numbers may have to be halved from end to end.
+HALVED = 4000
 #: Directions nearer than this are one: an answer near its largest changes by the square.
 MET = 1e-9
 
@@ -159,7 +161,11 @@ def _on_the_rim(g: float, h: float, crowd: float) -> tuple[float, float]:
     def slope(cos: float) -> float:
         return (1 - cos**2) * g * float(expit(rest - g * cos)) - cos
 
-    return (float(brentq(slope, 0.0, 1.0, xtol=XTOL, rtol=RTOL)) if slope(0.0) > 0 else 0.0), 1.0
+    return (
+        float(brentq(slope, 0.0, 1.0, xtol=XTOL, rtol=RTOL, maxiter=HALVED))
+        if slope(0.0) > 0
+        else 0.0
+    ), 1.0
 
 
 def _on_the_ray(g: float, h: float, crowd: float) -> tuple[float, float]:
@@ -174,7 +180,7 @@ def _on_the_ray(g: float, h: float, crowd: float) -> tuple[float, float]:
         def slope(tau: float) -> float:
             return float(np.log(tau) + log_expit(ahead + tau / 2))
 
-        tau = float(brentq(slope, 1.0, 2 + 2 * max(-ahead, 0.0), rtol=RTOL))
+        tau = float(brentq(slope, 1.0, 2 + 2 * max(-ahead, 0.0), rtol=RTOL, maxiter=HALVED))
         if (rho := np.sqrt(u**2 + tau / (2 * h))) < 1:
             return float(u / rho), float(rho)
     return _on_the_rim(g, h, crowd)

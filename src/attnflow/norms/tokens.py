@@ -36,7 +36,8 @@ def velocity(norm: str, x: ArrayLike, beta: float) -> Array:
     array([[0. , 0.5],
            [0.5, 0. ]])
     """
-    return _velocity(norm, _tokens(norm, x), _layer(beta, x))
+    x = _tokens(norm, x)
+    return _velocity(norm, x, _layer(beta, x))
 
 
 def flow(norm: str, x0: ArrayLike, beta: float, times: ArrayLike, *, rtol: float = 1e-10) -> Flow:
