@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 from browsers import chromium  # noqa: E402
-from test_labs import FRAME, NAMES, Shelf, html  # noqa: E402
+from shelves import FRAME, NAMES, Shelf, html  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "labs.json"
 FRAMES = 60

@@ -10,20 +10,15 @@ factor, where nothing else runs; four is what DevTools takes for a phone of the 
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
-from browsers import chromium  # noqa: E402
+from browsers import chromium, served  # noqa: E402
 
 from attnflow.book.chapters.project import find_project  # noqa: E402
 
@@ -54,21 +49,6 @@ WATCH = """
   document.addEventListener("DOMContentLoaded", look);
 })();
 """
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The built book on this machine."""
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
-        threading.Thread(target=httpd.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{httpd.server_port}"
-        httpd.shutdown()
 
 
 def visit(app: Any, address: str, width: int) -> float:

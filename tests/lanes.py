@@ -31,6 +31,8 @@ SPREAD = (
     "test_geometry_limits_flows",
     "test_geometry_rescaled",
     "test_trained_model",
+    "test_trained_parity",
+    "test_trained_wrong",
 )
 
 

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import functools
-import http.server
 import os
 import re
-import shutil
-import threading
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from browsers import chromium, served
 
 from attnflow.book.chapters.project import find_project
 
@@ -179,42 +177,24 @@ def test_no_line_begins_with_the_punctuation_of_a_formula(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    handler = functools.partial(Quiet, directory=str(HTML))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as httpd:
-        threading.Thread(target=httpd.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{httpd.server_port}"
-        httpd.shutdown()
+    with served(HTML) as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None:
-        pytest.skip("no chromium on this machine: install it to test the pages in a browser")
-    from playwright.sync_api import sync_playwright
-
-    flags = [
-        "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    ]  # fmt: skip
+def browsing() -> Iterator[Any]:
     SHOTS.mkdir(parents=True, exist_ok=True)
-    with sync_playwright() as playwright:
-        app = playwright.chromium.launch(executable_path=found, args=flags)
+    with chromium() as app:
         yield app
-        app.close()
 
 
 @pytest.fixture
-def visit(chromium: Any, server: str) -> Iterator[Any]:
+def visit(browsing: Any, server: str) -> Iterator[Any]:
     """visit(name, width, theme) -> a page, and the list of its complaints."""
     contexts = []
 
     def open_page(name: str, width: int = DESK, theme: str = "light") -> tuple[Any, list[str]]:
-        context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
+        context = browsing.new_context(viewport={"width": width, "height": 900}, color_scheme=theme)
         contexts.append(context)
         page, complaints = context.new_page(), []
         page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
