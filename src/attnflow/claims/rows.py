@@ -157,11 +157,11 @@ class Check(NamedTuple):
 
         >>> from attnflow.claims import check
         >>> check("demo.half", predicted=0.5, measured=0.50004, tol=1e-3).shown()["measured"]
-        '0.5 (off by < 0.0001)'
+        '0.5 (off by < 1e-04)'
         """
         claim = f"{self.id} [{self.case}]" if self.case else self.id
         sign, edge = {"==": ("", " ± "), "<=": ("≤ ", " + "), ">=": ("≥ ", " − ")}[self.relation]
-        allowed = f"{edge}{self.tol:g}" if self.tol > 0 else ""
+        allowed = f"{edge}{_digits(self.tol)}" if self.tol > 0 else ""
         predicted = rounded(self.predicted, self.tol)
         measured = rounded(self.measured, self.tol)
         told = self.relation == "==" and self.interval is None and math.isfinite(self.measured)
@@ -241,7 +241,20 @@ def _size(error: float) -> str:
     """
     if error == 0:
         return "exactly"
-    return f"off by < {10.0 ** (math.floor(math.log10(error)) + 1):.0g}"
+    return f"off by < {_digits(10.0 ** (math.floor(math.log10(error)) + 1))}"
+
+
+def _digits(value: float) -> str:
+    """Six digits at most; below a thousandth as a power of ten, where zeros would have to be counted.
+
+    >>> _digits(0.25), _digits(0.000233554), _digits(1e-4), _digits(-0.0)
+    ('0.25', '2.33554e-04', '1e-04', '0')
+    """
+    text = f"{value + 0.0:.6g}"
+    if not 0 < abs(value) < 1e-3 or "e" in text:
+        return text
+    first, _, power = f"{value:.5e}".partition("e")
+    return f"{first.rstrip('0').rstrip('.')}e{power}"
 
 
 def rounded(value: float, tol: float) -> str:
@@ -254,7 +267,7 @@ def rounded(value: float, tol: float) -> str:
         return str(value)
     if tol > 0:
         value = round(value, 1 - math.floor(math.log10(tol)))
-    return f"{value + 0.0:.6g}"
+    return _digits(value)
 
 
 def from_json(fields: Mapping[str, Any]) -> Check:

@@ -7,5 +7,6 @@
 ``together`` a formula stays on one line with the comma after it
 ``lean``     drawings and code without what a reader cannot see
 ``slim``     what a reader does not need is not in the built book
+``cores``    pages are written by as many processes as there are cores
 ============ =========================================================
 """
