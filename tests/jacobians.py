@@ -33,7 +33,20 @@ def rotation(angles):
     return np.vstack([turned.real, turned.imag])
 
 
-def forward(heads, x):
+def softmax(scores, seen):
+    """exp of the scores over the sums of their rows."""
+    top = np.where(seen, scores.real, -np.inf).max(axis=-1, keepdims=True)
+    mass = seen * np.exp(np.where(seen, scores - top, 0))
+    return mass / mass.sum(axis=-1, keepdims=True)
+
+
+def sigmoid(scores, seen):
+    """1 / (1 + n exp(-score)), or exp(score) / (exp(score) + n) where that is below."""
+    n, small = scores.shape[-1], np.exp(np.where(scores.real > 0, -scores, scores))
+    return seen * np.where(scores.real > 0, 1 / (1 + n * small), small / (small + n))
+
+
+def forward(heads, x, weights=softmax):
     """The layer, for real or complex tokens of shape (..., n, d)."""
     n, total = x.shape[-2], 0.0
     for head in heads:
@@ -44,18 +57,16 @@ def forward(heads, x):
             q, k = (np.einsum("iab,...ib->...ia", turns, y) for y in (q, k))
         scores = np.einsum("...ia,...ja->...ij", q, k)
         seen = np.tri(n) if head.causal else np.ones((n, n))
-        top = np.where(seen, scores.real, -np.inf).max(axis=-1, keepdims=True)
-        mass = seen * np.exp(np.where(seen, scores - top, 0))
-        out = (mass / mass.sum(axis=-1, keepdims=True)) @ (x @ head.V.T)
+        out = weights(scores, seen) @ (x @ head.V.T)
         total = total + (out if head.W is None else out @ head.W.T)
     return total
 
 
-def dense(heads, x):
+def dense(heads, x, weights=softmax):
     """The Jacobian (nD, nd) by complex steps, which round and do nothing else."""
     n, d = x.shape
     steps = x + 1e-30j * np.eye(n * d).reshape(-1, n, d)
-    return (forward(heads, steps).imag / 1e-30).reshape(n * d, -1).T
+    return (forward(heads, steps, weights).imag / 1e-30).reshape(n * d, -1).T
 
 
 def change(heads, x, seed=0):

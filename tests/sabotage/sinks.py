@@ -9,6 +9,7 @@ import pytest
 from controls.cells import FIRST_CELL
 
 from attnflow.lipschitz import jacobian, lanczos
+from attnflow.lipschitz.sigmoid import SigmoidPart
 from attnflow.trained import derivative, sinks, stored
 from sabotage import sabotage
 
@@ -50,6 +51,40 @@ def a_token_that_is_held_leaves_the_norm_a_sum(patch: pytest.MonkeyPatch) -> Non
         return answer._replace(value=answer.value * float(np.sqrt(len(x))))
 
     patch.setattr(lanczos, "local_constant", found)
+
+
+@sabotage("sinks.sigmoid")
+def the_bias_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    honest = SigmoidPart.weights
+
+    def weights(scores: Any, n: int) -> Any:
+        scores += np.log(n)
+        return honest(scores, n)
+
+    patch.setattr(SigmoidPart, "weights", staticmethod(weights))
+
+
+@sabotage("sinks.sigmoid-growth")
+def rows_of_sigmoids_are_divided_by_their_sums(patch: pytest.MonkeyPatch) -> None:
+    honest = SigmoidPart.weights
+
+    def weights(scores: Any, n: int) -> Any:
+        mass = honest(scores, n)
+        mass /= mass.sum(axis=1, keepdims=True)
+        return mass
+
+    patch.setattr(SigmoidPart, "weights", staticmethod(weights))
+
+
+@sabotage("sinks.sigmoid-text")
+def tokens_that_are_held_move_and_the_others_rest(patch: pytest.MonkeyPatch) -> None:
+    honest = lanczos._free
+
+    def free(*args: Any) -> Any:
+        found = honest(*args)
+        return None if found is None else 1 - found
+
+    patch.setattr(lanczos, "_free", free)
 
 
 @sabotage("sinks.layers", since=FIRST_CELL)

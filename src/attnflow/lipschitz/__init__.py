@@ -20,6 +20,10 @@
     the exponent of exponentially many tokens, and the leader and followers that reach it
 ``dual``
     maxima over the unit ball that one convex function of one number bounds: for the two before
+``sigmoid``
+    the same products where sigmoids stand in the place of softmax
+``mass``
+    what the constant of such a layer is at most, and the crowds that reach it
 ``heads``
     several heads, from above and from below
 ``ascent``
@@ -63,5 +67,9 @@ from attnflow.lipschitz.leaders import Places as Places
 from attnflow.lipschitz.leaders import places as places
 from attnflow.lipschitz.leaders import two_leaders as two_leaders
 from attnflow.lipschitz.leaders import two_leaders_bound as two_leaders_bound
+from attnflow.lipschitz.mass import sigmoid_leaders as sigmoid_leaders
+from attnflow.lipschitz.mass import sigmoid_leaders_bound as sigmoid_leaders_bound
+from attnflow.lipschitz.mass import sigmoid_upper_bound as sigmoid_upper_bound
 from attnflow.lipschitz.sharp import sharp_constant as sharp_constant
 from attnflow.lipschitz.sharp import sharp_upper_bound as sharp_upper_bound
+from attnflow.lipschitz.sigmoid import SigmoidLinearised as SigmoidLinearised

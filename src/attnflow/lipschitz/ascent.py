@@ -14,12 +14,16 @@ from numpy.typing import ArrayLike
 
 from attnflow import validate
 from attnflow.attention.head import SoftmaxLayer
+from attnflow.flows import unit_rows
+from attnflow.lipschitz.ball import radius
 from attnflow.lipschitz.jacobian import Linearised
 from attnflow.lipschitz.lanczos import local_constant
 from attnflow.validate import Array
 
 #: An ascent whose step has shrunk to this fraction of the radius has arrived.
 SMALLEST_STEP = 1e-5
+#: Tokens with an entry beyond it are outside every ball; their squares may be no numbers.
+FAR = 1e100
 
 
 class Ascent(NamedTuple):
@@ -48,13 +52,14 @@ def worse(
     >>> bool((np.diff(end.history) > 0).all()), end.converged
     (True, True)
     """
-    x, R = validate.tokens(x), validate.positive(R, "R")
+    x, R = validate.tokens(x), radius(R)
     max_iter, tol = validate.count(max_iter, "max_iter"), validate.positive(tol, "tol")
     x, step = _into_ball(x, R), 0.5 * R
     here = local_constant(layer, x, tol)
     history = [here.value]
     for done in range(1, max_iter + 1):
         slope = Linearised(layer, x).bend(here.left, here.right)
+        slope = np.ldexp(slope, -np.frexp(np.abs(slope).max())[1])  # its direction alone matters
         longest = np.linalg.norm(slope, axis=1).max()
         while step > SMALLEST_STEP * R and longest > 0:
             there = _into_ball(x + step / longest * slope, R)
@@ -71,5 +76,9 @@ def worse(
 
 
 def _into_ball(x: Array, R: float) -> Array:
+    far = np.abs(x).max(axis=1) > FAR
+    if far.any():
+        x = x.copy()
+        x[far] = R * unit_rows(x[far])
     norms = np.linalg.norm(x, axis=1, keepdims=True)
     return x * (R / np.maximum(norms, R))

@@ -9,7 +9,7 @@ from attnflow import validate
 from attnflow.validate import Array
 
 #: The fourth power of the radius is formed.
-LARGEST_RADIUS = 1e75
+SMALLEST_RADIUS, LARGEST_RADIUS = 1e-75, 1e75
 
 
 def square(A: ArrayLike) -> Array:
@@ -19,7 +19,7 @@ def square(A: ArrayLike) -> Array:
     array([[2.]])
     """
     out = validate.array(A, "A", 2)
-    if out.shape[0] != out.shape[1]:
+    if out.shape[0] != out.shape[1] or not out.size:
         raise ValueError(f"A must be square, got shape {out.shape}")
     return out
 
@@ -33,6 +33,8 @@ def pair(A: ArrayLike, V: ArrayLike) -> tuple[Array, Array]:
     A, V = validate.array(A, "A", 2), validate.array(V, "V", 2)
     if A.shape[0] != A.shape[1] or V.shape[1] != len(A):
         raise ValueError(f"A must be square with as many columns as V, got {A.shape} and {V.shape}")
+    if not (A.size and V.size):
+        raise ValueError(f"A and V must have entries, got shapes {A.shape} and {V.shape}")
     return A, V
 
 
@@ -42,7 +44,19 @@ def norm(M: ArrayLike, name: str) -> float:
     >>> norm([[0, 2], [0, 0]], "A")
     2.0
     """
-    return float(np.linalg.norm(validate.array(M, name, 2), 2))
+    with np.errstate(over="ignore"):
+        found = np.linalg.norm(validate.array(M, name, 2), 2)
+    return float(validate.finite(found, f"norms of {name}"))
+
+
+def length(y: Array) -> float:
+    """The norm of a vector, none of whose entries is too large to be squared.
+
+    >>> round(length(np.array([3e200, 4e200])) / 1e200, 9)
+    5.0
+    """
+    largest = float(np.abs(y).max()) or 1.0
+    return largest * float(np.linalg.norm(y / largest))
 
 
 def product_norm(W: ArrayLike, V: ArrayLike) -> float:
@@ -64,8 +78,8 @@ def radius(R: float) -> float:
     2.0
     """
     out = validate.positive(R, "R")
-    if out > LARGEST_RADIUS:
-        raise ValueError(f"R must be at most {LARGEST_RADIUS:g}, got {out:g}")
+    if not SMALLEST_RADIUS <= out <= LARGEST_RADIUS:
+        raise ValueError(f"R must lie in [{SMALLEST_RADIUS:g}, {LARGEST_RADIUS:g}], got {out:g}")
     return out
 
 

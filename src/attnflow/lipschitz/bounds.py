@@ -101,7 +101,8 @@ def followed(m: float, g: float) -> float:
     3.41107
     """
     p = _share(m, g)
-    return float(np.sqrt(m) * p * (1 + 2 * g * (1 - p)))
+    more = 2 * g * (1 - p) if p < 1 else 0.0  # also where g is no number any more
+    return float(np.sqrt(m) * p * (1 + more))
 
 
 def mean_field_lower(A: ArrayLike, R: float) -> float:
@@ -150,7 +151,10 @@ def tight_upper_bound(A: ArrayLike, V: ArrayLike, R: float, n: int) -> float:
     8.8284
     """
     (a, v), R, n = sizes(A, V), radius(R), validate.count(n, "n")
-    return float(v * (np.sqrt(n) + a * R**2 * (1 + np.sqrt(n / 2))))
+    if v == 0:
+        return 0.0
+    with np.errstate(over="ignore"):  # a bound beyond 1e308 is inf
+        return float(v * (np.sqrt(n) + a * R**2 * (1 + np.sqrt(n / 2))))
 
 
 def mean_field_upper(A: ArrayLike, V: ArrayLike, R: float) -> float:

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from attnflow import validate
-from attnflow.lipschitz.ball import norm, radius, several, sizes, square
+from attnflow.lipschitz.ball import radius, several, sizes, square
 from attnflow.lipschitz.bounds import followed
-from attnflow.lipschitz.dual import APART, Attained, attained, best_in_plane, halved, largest
+from attnflow.lipschitz.dual import APART, Attained, attained, best_in_plane, halved, scaled
 from attnflow.validate import Array
 
 #: For a matrix of norm one :math:`2\Gamma\ge1/4`, so that :math:`|Ax|=1/\mu` lies in [1/8, 1].
@@ -46,19 +46,17 @@ def exponent(A: ArrayLike) -> Attained:
     >>> exponent(8 * np.eye(2)).value, gamma(8 * np.eye(2))
     (1.0, 1.0)
     """
-    A = square(A)
-    size = norm(A, "A")
+    parts = scaled(A)
+    size, B = parts.size, parts.B
     if size == 0:
-        return Attained(0.0, np.zeros(len(A)), 0.0, 0, True)
-    B = A / size
-    gram, symmetric = B.T @ B, (B + B.T) / 2
+        return Attained(0.0, np.zeros(len(B)), 0.0, 0, True)
 
     def highest(mu: float) -> tuple[float, Array]:
-        return largest(mu / 2 * gram - symmetric)
+        return parts.highest(mu / 2, -1.0)
 
     def falls(mu: float) -> bool:
         top, v = highest(mu)
-        return bool(top <= 0 or v @ gram @ v < 1 / mu**2)
+        return bool(top <= 0 or v @ parts.gram @ v < 1 / mu**2)
 
     low, high, mu = halved(falls, SMALLEST, LARGEST)
     above = min(1 / (2 * mu) + max(highest(mu)[0], 0.0) for mu in (low, high))

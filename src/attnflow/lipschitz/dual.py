@@ -13,9 +13,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from attnflow.errors import NotConverged
+from attnflow.lipschitz.ball import norm, square
 from attnflow.validate import Array
 
 #: The best number is found by halving an interval of length 7 down to rounding.
@@ -36,6 +38,32 @@ class Attained(NamedTuple):
     residual: float  #: by how much the maximum may at most be larger
     iterations: int  #: halvings of the interval of the number
     converged: bool  #: whether the residual is no more than rounding
+
+
+class Scaled(NamedTuple):
+    """A square matrix over its norm, and what its pairs are made of."""
+
+    size: float  #: the norm; where it is zero, so is B
+    B: Array
+    gram: Array  #: its product with x twice is ``|Bx|^2``
+    symmetric: Array  #: and this one's ``<Bx, x>``
+
+    def highest(self, a: float, b: float) -> tuple[float, Array]:
+        r"""The largest :math:`a|Bx|^2 + b\langle Bx, x\rangle` over unit vectors, and its x."""
+        return largest(a * self.gram + b * self.symmetric)
+
+
+def scaled(A: ArrayLike) -> Scaled:
+    r"""A over its norm, with :math:`B^\top B` and :math:`(B + B^\top)/2`.
+
+    >>> scaled([[0.0, 4.0], [0.0, 0.0]]).symmetric
+    array([[0. , 0.5],
+           [0.5, 0. ]])
+    """
+    A = square(A)
+    size = norm(A, "A")
+    B = A / size if size else A
+    return Scaled(size, B, B.T @ B, (B + B.T) / 2)
 
 
 def largest(M: Array) -> tuple[float, Array]:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from attnflow import validate
 from attnflow.lipschitz.ball import pair
+from attnflow.softmax import softmax_rows
 from attnflow.validate import Array
 
 
@@ -38,9 +39,7 @@ def grouped_constant(A: ArrayLike, V: ArrayLike, x: ArrayLike, counts: ArrayLike
         )
     G, d = x.shape
     queries = x @ A.T
-    logits = queries @ x.T + np.log(m)
-    P = np.exp(logits - logits.max(axis=1, keepdims=True))
-    P /= P.sum(axis=1, keepdims=True)
+    P = softmax_rows(queries @ x.T + np.log(m))
     means = P @ x
     away = x[None] - means[:, None]  # (g, h, d)
     C = np.einsum("gh,gha,ghb->gab", P, away, away)

@@ -15,8 +15,8 @@ span of the columns of all W.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
@@ -30,6 +30,8 @@ from attnflow.validate import Array
 
 #: Rows of an n by n product that are formed at a time.
 BLOCK = 512
+#: Entries of J J^T are squared and added: this is left to their number.
+ROOM = 0.1
 
 
 class Linearised:
@@ -41,6 +43,9 @@ class Linearised:
     array([1., 1.])
     """
 
+    # What every head becomes at its tokens.
+    _part: ClassVar[type[Part]]
+
     def __init__(self, layer: SoftmaxLayer, x: ArrayLike, *, dtype: DTypeLike = np.float64) -> None:
         x = validate.tokens(x)
         self.n, self.d = x.shape
@@ -48,8 +53,14 @@ class Linearised:
         if self.dtype not in (np.float32, np.float64):
             raise ValueError(f"dtype must be float32 or float64, got {self.dtype}")
         heads = checked(layer, self.n, self.d)
-        self.parts = [Part.at(head, x, self.dtype) for head in heads]
+        self.parts = [self._part.at(head, x, self.dtype) for head in heads]
         self.D = len(self.parts[0].W)
+        largest = ROOM * float(np.finfo(self.dtype).max) ** 0.25
+        if not all(p.reach() <= largest for p in self.parts):
+            raise ValueError(
+                f"derivatives must be below {largest:.1g}, so that their fourth powers are numbers of "
+                f"{self.dtype}: these tokens or matrices are too large"
+            )
 
     def jvp(self, e: ArrayLike) -> Array:
         """J e for a change e of the tokens, shape (n, d) to (n, D).
@@ -59,7 +70,7 @@ class Linearised:
         >>> one.jvp([[3.0]])
         array([[6.]])
         """
-        return self.push(self._given(e, "e", self.d))
+        return _linear(self.push, self._given(e, "e", self.d))
 
     def vjp(self, u: ArrayLike) -> Array:
         """J^T u for a change u of the output, shape (n, D) to (n, d).
@@ -69,7 +80,7 @@ class Linearised:
         >>> mean.vjp([[1.0], [0.0]]).ravel()
         array([1., 1.])
         """
-        return self.pull(self._given(u, "u", self.D))
+        return _linear(self.pull, self._given(u, "u", self.D))
 
     def bend(self, u: ArrayLike, e: ArrayLike) -> Array:
         """The gradient of <u, J(x) e> with respect to x, shape (n, d): how the Jacobian turns.
@@ -80,7 +91,11 @@ class Linearised:
         array([0., 0.])
         """
         e, u = self._given(e, "e", self.d), self._given(u, "u", self.D)
-        return total(p.bend(u @ p.W, e @ p.M.T) @ p.M for p in self.parts)
+
+        def bent(e: Array) -> Array:
+            return _linear(lambda u: total(p.bend(u @ p.W, e @ p.M.T) @ p.M for p in self.parts), u)
+
+        return _linear(bent, e)
 
     def push(self, e: Array) -> Array:
         """:meth:`jvp` of an array that is known to fit."""
@@ -115,7 +130,7 @@ class Part(NamedTuple):
     causal: bool
 
     @classmethod
-    def at(cls, head: Head, x: Array, t: DTypeLike) -> Part:
+    def at(cls, head: Head, x: Array, t: DTypeLike) -> Self:
         """Computed in double precision and kept in that of t, so that scores of any size do no harm."""
         n = len(x)
         M = np.vstack([head.Q, head.K, head.V])
@@ -126,7 +141,7 @@ class Part(NamedTuple):
             q = q if head.bq is None else q + head.bq
             k = k if head.bk is None else k + head.bk
             q, k = _turned(q, turn), _turned(k, turn)
-            k, v = k - k.mean(axis=0), v - v.mean(axis=0)
+            k, v = cls.placed(k), cls.placed(v)
         P, mean = np.zeros((n, n), t), np.empty_like(v)
         for row, seen in _blocks(n, head.causal):
             with np.errstate(over="ignore", invalid="ignore"):
@@ -134,22 +149,41 @@ class Part(NamedTuple):
             representable(scores, "scores")
             if head.causal:
                 scores[:, row] = hide_future(scores[:, row])
-            mean[row] = softmax_rows(scores) @ v[seen]
-            P[row, seen] = scores
+            P[row, seen] = weights = cls.weights(scores, n)
+            mean[row] = weights @ v[seen]
         out = cls(M, W, turn, q, k, v, P, mean, head.causal)
         return out if t == np.float64 else out.single()
 
-    def single(self) -> Part:
+    @staticmethod
+    def placed(y: Array) -> Array:
+        """Keys or values around their mean."""
+        return y - y.mean(axis=0)
+
+    @staticmethod
+    def weights(scores: Array, n: int) -> Array:
+        """The attention that scores of rows give among n tokens, in place."""
+        return softmax_rows(scores)
+
+    def single(self) -> Self:
         """The same in single precision."""
         turn = self.turn and Turn(*(y.astype(np.float32) for y in self.turn))
         fields: dict[str, Any] = self._asdict() | {"turn": turn}
-        for name in ("M", "W", "q", "k", "v", "P", "mean"):
-            fields[name] = fields[name].astype(np.float32, copy=False)
-        return Part(**fields)
+        with np.errstate(over="ignore"):  # refused by its reach
+            for name in ("M", "W", "q", "k", "v", "P", "mean"):
+                fields[name] = fields[name].astype(np.float32, copy=False)
+        return type(self)(**fields)
 
     def size(self) -> float:
         """The largest number in it."""
         return max(float(np.abs(y).max()) for y in (self.M, self.W, self.q, self.k, self.v))
+
+    def reach(self) -> float:
+        """How large an entry of the Jacobian may be, up to the number of terms in it."""
+        size = self.q.shape[1]
+        blocks = self.M[:size], self.M[size : 2 * size], self.M[2 * size :]
+        Q, K, V = (float(np.abs(y).max()) for y in blocks)
+        W, q, k, v = (float(np.abs(y).max()) for y in (self.W, self.q, self.k, self.v))
+        return W * max(V, v * k * Q, v * q * K)
 
     def push(self, z: Array) -> Array:
         """From changes of queries, keys and values, (n, 2k + p), to the answer of the head."""
@@ -204,6 +238,9 @@ class Part(NamedTuple):
         return _blocks(len(self.P), self.causal)
 
 
+Linearised._part = Part
+
+
 def _blocks(n: int, causal: bool) -> Iterator[tuple[slice, slice]]:
     """Rows a block at a time, with the columns they see."""
     for start in range(0, n, BLOCK):
@@ -234,6 +271,13 @@ def vjp(layer: SoftmaxLayer, x: ArrayLike, u: ArrayLike, *, dtype: DTypeLike = n
     array([0.5, 0.5])
     """
     return Linearised(layer, x, dtype=dtype).vjp(u)
+
+
+def _linear(f: Callable[[Array], Array], e: Array) -> Array:
+    """A linear map at a change of any size: it is divided by a power of two, and so loses no digit."""
+    power = np.frexp(np.abs(e).max())[1]
+    with np.errstate(over="ignore"):
+        return representable(np.ldexp(f(np.ldexp(e, -power)), power), "derivatives")
 
 
 def total(parts: Iterable[Array]) -> Array:

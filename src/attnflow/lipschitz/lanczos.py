@@ -26,7 +26,7 @@ from attnflow.validate import Array
 
 #: Iterations run in single precision for tolerances down to this; the result is certified in double.
 SINGLE = 1e-5
-#: Products of four numbers of this size are still numbers in single precision.
+#: Fourth powers of numbers of this size are still numbers in single precision.
 LARGEST_SINGLE = 1e8
 #: Tolerances closer to rounding than this are refused.
 ROUNDING = 64
@@ -73,6 +73,7 @@ def local_constant(
     max_iter: int = 300,
     held: Sequence[int] = (),
     failure: float = FAILURE,
+    linearised: type[Linearised] = Linearised,
 ) -> LocalConstant:
     """The norm of the Jacobian at x to a relative error `tol`, by Lanczos on J J^T.
 
@@ -80,7 +81,8 @@ def local_constant(
     of :cite:t:`hochstenbach2013`, and fails with the probability `failure`, whatever the layer. They run
     in single precision where tol allows; the value then comes from fresh products in double, and if
     these disagree the iterations are repeated in double. Tokens that are `held` do not move: the norm
-    is that of the Jacobian with respect to the others.
+    is that of the Jacobian with respect to the others. The Jacobian is what `linearised` makes of the
+    layer: :class:`attnflow.lipschitz.SigmoidLinearised` puts sigmoids in the place of softmax.
 
     >>> from attnflow.attention import SoftmaxAttention
     >>> I = np.eye(1)
@@ -94,11 +96,11 @@ def local_constant(
     """
     tol, seed = min(validate.positive(tol, "tol"), 1.0), validate.count(seed, "seed", 0)
     max_iter, failure = validate.count(max_iter, "max_iter"), _probability(failure)
-    J = Linearised(layer, x, dtype=dtype)
+    J = linearised(layer, x, dtype=dtype)
     if tol < ROUNDING * np.finfo(J.dtype).eps:
         raise ValueError(f"tol must be at least {ROUNDING} roundings of {J.dtype}, got {tol}")
     free = _free(J, held)
-    small = max(p.size() for p in J.parts) < LARGEST_SINGLE
+    small = max(max(p.size(), p.reach()) for p in J.parts) < LARGEST_SINGLE
     precisions = [True, False] if tol >= SINGLE and J.dtype == np.float64 and small else [False]
     rng, steps = np.random.default_rng(seed), 0
     for single in precisions:

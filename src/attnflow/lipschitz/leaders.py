@@ -18,7 +18,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, log_expit
 
 from attnflow import validate
-from attnflow.lipschitz.ball import norm, pair, radius, several
+from attnflow.lipschitz.ball import length, norm, pair, radius, several
 from attnflow.lipschitz.dual import HALVINGS
 from attnflow.validate import Array
 
@@ -28,6 +28,8 @@ XTOL, RTOL = 1e-300, 4 * np.finfo(float).eps
 HALVED = 4000
 #: Directions nearer than this are one: an answer near its largest changes by the square.
 MET = 1e-9
+#: Squares of scores are formed.
+LARGEST_SCORE = 1e150
 
 
 class Places(NamedTuple):
@@ -94,10 +96,12 @@ def places(A: ArrayLike, V: ArrayLike, R: float, n: int) -> Places:
     n = several(n, 3)
     if len(A) < 2:
         raise ValueError("two leaders need a direction orthogonal to Ax, got dimension 1")
+    if (most := norm(A, "A") * R**2) > LARGEST_SCORE:
+        raise ValueError(f"|A| R^2 must be at most {LARGEST_SCORE:g}, got {most:g}")
     rays = sorted((_ray(A, R, n, x) for x in _directions(A, V, R, n)), key=lambda ray: -ray.answer)
-    most, found = float(np.linalg.norm(V, 2)), None
+    longest, found = norm(V, "V"), None
     for ray in rays:  # what V makes of w is at most its norm, so most rays need not be looked at
-        if found is None or ray.answer * most > found.bound:
+        if found is None or ray.answer * longest > found.bound:
             placed = _placed(V, R, ray)
             found = placed if found is None or placed.bound > found.bound else found
     assert found is not None
@@ -109,7 +113,7 @@ def _directions(A: Array, V: Array, R: float, n: int) -> list[Array]:
     turns = np.linalg.svd(A)[2]
     best = np.linalg.svd(V)[2][0]  # if leaders lie along it, Ax must be orthogonal to it
     aside = np.linalg.svd(A - np.outer(best, best @ A))[2][0]
-    ends = np.linalg.eigh((A + A.T) / 2)[1].T[[0, -1]]
+    ends = np.linalg.eigh(A / 2 + A.T / 2)[1].T[[0, -1]]
     return [_direction(A, R, n), *turns, aside, *ends]
 
 
@@ -189,7 +193,7 @@ def _on_the_ray(g: float, h: float, crowd: float) -> tuple[float, float]:
 def _ray(A: Array, R: float, n: int, x: Array) -> Ray:
     """The best place on the rays of one direction of the followers, whatever V is."""
     y = A @ x
-    size, score, crowd = _length(y), float(x @ y), float(np.log((n - 2) / 2))
+    size, score, crowd = length(y), float(x @ y), float(np.log((n - 2) / 2))
     y = y / size if size > np.finfo(float).tiny else np.eye(len(x))[0]
     cos, rho = _on_the_ray(R**2 * size, R**2 * score, crowd)
     p = float(expit(R**2 * rho * (cos * size - rho * score) - crowd))
@@ -202,10 +206,4 @@ def _placed(V: Array, R: float, ray: Ray) -> Places:
     across = np.linalg.svd(ray.y[None])[2][1:].T  # (d, d - 1), an orthonormal basis
     w = across @ np.linalg.svd(V @ across)[2][0]
     a, b = R * ray.cos * ray.y, R * np.sqrt(1 - ray.cos**2) * w
-    return Places(a + b, a - b, R * ray.rho * ray.x, ray.answer * _length(V @ w))
-
-
-def _length(y: Array) -> float:
-    """The norm of a vector, none of whose entries is too large to be squared."""
-    largest = float(np.abs(y).max()) or 1.0
-    return largest * float(np.linalg.norm(y / largest))
+    return Places(a + b, a - b, R * ray.rho * ray.x, ray.answer * length(V @ w))

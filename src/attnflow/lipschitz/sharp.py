@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from attnflow import validate
-from attnflow.lipschitz.ball import norm, radius, sizes, square
-from attnflow.lipschitz.dual import APART, Attained, attained, best_in_plane, halved, largest
+from attnflow.lipschitz.ball import radius, sizes
+from attnflow.lipschitz.dual import APART, Attained, attained, best_in_plane, halved, scaled
 from attnflow.validate import Array
 
 
@@ -35,19 +35,17 @@ def sharp_constant(A: ArrayLike) -> Attained:
     >>> round(sharp_constant(np.diag([-1.0, 8.0])).value, 6)  # more than half of 8
     4.5
     """
-    A = square(A)
-    size = norm(A, "A")
+    parts = scaled(A)
+    size, B = parts.size, parts.B
     if size == 0:
-        return Attained(0.0, np.zeros(len(A)), 0.0, 0, True)
-    B = A / size
-    gram, symmetric = B.T @ B, (B + B.T) / 2
+        return Attained(0.0, np.zeros(len(B)), 0.0, 0, True)
 
     def highest(mu: float) -> tuple[float, Array]:
-        return largest(gram - 2 * mu * symmetric)
+        return parts.highest(1.0, -2 * mu)
 
     def falls(mu: float) -> bool:
         top, v = highest(mu)
-        return bool(top > 0 and v @ symmetric @ v > mu)
+        return bool(top > 0 and v @ parts.symmetric @ v > mu)
 
     low, high, mu = halved(falls, 0.0, 1.0)
     above = min(mu**2 + max(highest(mu)[0], 0.0) for mu in (0.0, low, high))
@@ -72,10 +70,14 @@ def sharp_upper_bound(A: ArrayLike, V: ArrayLike, R: float, n: int) -> float:
     0.5
     """
     (a, v), R, n = sizes(A, V), radius(R), validate.count(n, "n")
+    if v == 0:
+        return 0.0
     found = sharp_constant(A)
-    c = (found.value + found.residual) ** 2 + 6 * a * np.log(n) / R**2
-    slope = min(a, np.sqrt(c) + 2 * a / n)
-    return float(v * (np.sqrt(n) + a * R**2 + R**2 * np.sqrt(n / 2) * slope))
+    unit = a if a > 1e100 else 1.0  # squares of what is over it are numbers
+    c = ((found.value + found.residual) / unit) ** 2 + 6 * (a / unit) * np.log(n) / R**2 / unit
+    slope = min(a, unit * np.sqrt(c) + 2 * a / n)
+    with np.errstate(over="ignore"):  # a bound beyond 1e308 is inf
+        return float(v * (np.sqrt(n) + a * R**2 + R**2 * np.sqrt(n / 2) * slope))
 
 
 def _height(square: Array, score: Array) -> Array:
