@@ -31,6 +31,9 @@ from attnflow.book.runs.kernels import Executed, Runner
 from attnflow.book.runs.run import Job, Run, execute, execute_all
 from attnflow.claims import Check, check
 
+#: Helpers whose fixtures serve several files.
+pytest_plugins = ("served_books", "shelves", "toy_assets", "trained_models")
+
 mpl.use("agg")
 
 DISTANCE = (

@@ -16,6 +16,12 @@ Q, K = 0.5 * _RNG.normal(size=(2, 2, 2))
 V = np.array([[-0.5, 1.0], [-1.0, -0.5]])
 X0 = _RNG.uniform(-1, 1, size=(5, 2))
 W = np.array([0.1, 0.3, 0.2, 0.15, 0.25])
+#: What is no x0 of tokens in the plane, and the words it is refused with.
+NOT_TOKENS = (
+    ([[np.nan, 0.0]], "x0 must be finite, got nan"),
+    (np.empty((0, 2)), "x0 must hold at least one token"),
+    ("tokens", "x0 must be an array of real numbers"),
+)
 
 LAYERS = {
     "softmax": SoftmaxAttention(Q, K, V),

@@ -26,17 +26,23 @@ def plain_velocity(x, beta, normalised=True, causal=False):
     return np.array(out)
 
 
-def plain_flow(x0, beta, times, normalised=True, causal=False):
+def followed(velocity, x0, times, since, **how):
+    """Tokens at `times`, by scipy, from x0 at the time `since`."""
     found = solve_ivp(
-        lambda t, y: plain_velocity(y.reshape(x0.shape), beta, normalised, causal).ravel(),
-        (times[0], times[-1]),
+        lambda t, y: velocity(y.reshape(x0.shape)).ravel(),
+        (since, times[-1]),
         x0.ravel(),
         t_eval=times,
-        method="RK45",
-        rtol=1e-11,
-        atol=1e-12,
+        **how,
     )
     return found.y.T.reshape(len(times), *x0.shape)
+
+
+def plain_flow(x0, beta, times, normalised=True, causal=False):
+    def velocity(x):
+        return plain_velocity(x, beta, normalised, causal)
+
+    return followed(velocity, x0, times, times[0], method="RK45", rtol=1e-11, atol=1e-12)
 
 
 def circle(n, seed=3):

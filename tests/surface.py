@@ -210,12 +210,17 @@ def _constants() -> list[Call]:
         Call("places", lipschitz.places, {**ball, "n": 8}),
         Call("sharp_constant", lipschitz.sharp_constant, {"A": -2 * I}),
         Call("sharp_upper_bound", lipschitz.sharp_upper_bound, {**ball, "n": 8}),
+        Call("sigmoid_upper_bound", lipschitz.sigmoid_upper_bound, {**ball, "n": 8}),
+        Call("sigmoid_leaders", lipschitz.sigmoid_leaders, {**one, "n": 8, "leaders": 2}),
+        Call("sigmoid_leaders_bound", lipschitz.sigmoid_leaders_bound,
+             {**ball, "n": 8, "leaders": 2}),
+        Call("SigmoidLinearised", lipschitz.SigmoidLinearised, {"layer": LAYER, "x": X}),
         Call("worse", lipschitz.worse, {"layer": LAYER, "x": X, "R": 1.0}),
         Call("certificate", certificate.certificate, {"layer": LAYER, "x": X}),
         Call("softmax_bound", certificate.softmax_bound, {"layer": LAYER, "x": X}),
         Call("unseen_bound", sinks.unseen_bound, {"layer": LAYER, "x": X, "place": 0}),
         Call("split", sinks.split, {"layer": LAYER, "x": X, "tol": 1e-2}),
-    ]
+    ]  # fmt: skip
 
 
 def _statements() -> list[Call]:

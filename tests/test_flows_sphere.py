@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from layers import ID, LAYERS, W
+from layers import ID, LAYERS, NOT_TOKENS, W
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
 from spheres import ball, circle
@@ -182,9 +182,7 @@ def test_a_layer_that_sends_a_token_to_zero_is_refused():
         ),
         ([[1.0], [-1.0]], r"x0 must have at least two columns, got shape \(2, 1\)"),
         ([1.0, 0.0], r"x0 must have at least two columns, got shape \(2, 1\)"),
-        ([[np.nan, 0.0]], "x0 must be finite, got nan"),
-        (np.empty((0, 2)), "x0 must hold at least one token"),
-        ("tokens", "x0 must be an array of real numbers"),
+        *NOT_TOKENS,
         ([[0.6, 0.8, 0.0]], "must have 2 columns, got shape"),
     ],
 )
@@ -216,3 +214,22 @@ def test_sphere_functions_refuse_times_depths_and_weights_as_the_others_do():
             flows.sphere_layers(LAYERS["softmax"], circle(5), 3, weights=w)
         with pytest.raises(ValueError, match="weights must"):
             flows.sphere_ode(LAYERS["softmax"], circle(5), [0.0, 1.0], weights=w)
+
+
+@pytest.mark.parametrize("size", [1e-320, 1e-300, 1e-160, 1e-141, 1e141, 1e160, 1e300, 1e308])
+def test_tokens_have_a_direction_whatever_their_norm(size):
+    x = np.array([[1.0, 1.0], [0.6, -0.8], [3e-5, 0.0]])
+    other = flows.unit_rows(np.array([size, size, 1.0])[:, None] * x)
+    near = 1e-3 if size < 1e-310 else ROUNDING  # a subnormal number has few digits
+    assert np.abs(other - x / np.linalg.norm(x, axis=1, keepdims=True)).max() <= near
+
+
+def test_a_zero_among_huge_tokens_is_refused():
+    with pytest.raises(ValueError, match="got a zero vector"):
+        flows.unit_rows(np.array([[1e308, 1e308], [0.0, 0.0]]))
+
+
+@pytest.mark.parametrize("run", [flows.layers, flows.sphere_layers])
+def test_more_layers_than_memory_holds_are_refused_at_once(run):
+    with pytest.raises(ValueError, match="depth must be at most 25000000, got 10"):
+        run(SoftmaxAttention(np.eye(2), np.eye(2), np.eye(2)), np.eye(2), 10**18)

@@ -215,6 +215,15 @@ def test_the_entropic_cost_is_half_of_d_eps_above_the_optimum_in_the_cold():
     assert abs(above / 1.5e-6 - 1) <= SEVEN_DIGITS * 10
 
 
+@pytest.mark.parametrize("eps", [1e-8, 1.0, 1e6, 1e12, 1e150, 1e200, 1e307])
+def test_the_entropic_cost_has_its_digits_at_every_temperature(eps):
+    with localcontext() as context:
+        context.prec = 700
+        half = Decimal(eps) / 2
+        want = float(Decimal("3.5") - (10 + half * half).sqrt() + half)
+    assert abs(gaussian.entropic_cost(2.0, 5.0, eps) / want - 1) <= SERIES
+
+
 @pytest.mark.parametrize("s", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize("eps", [1e-8, 1e-3, 0.1, 1.0, 30.0, 1e9])
 def test_the_divergence_of_paths_has_its_digits_at_every_temperature(s, eps):

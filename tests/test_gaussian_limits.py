@@ -161,3 +161,10 @@ def test_the_rank_needs_matrices_of_one_shape_and_a_tolerance_below_one():
     for tol in (0.0, 1.0, -1.0, np.nan):
         with pytest.raises(ValueError, match="tol must "):
             limit_rank(np.eye(2), np.eye(2), tol=tol)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-9, 1e9, 1e150, 1e300])
+def test_blow_up_times_are_inverse_to_values_of_any_size(size):
+    eye, V = np.eye(2), np.diag([1.0, -0.5])
+    want = blow_up_time(eye, eye, V, eye)
+    assert abs(blow_up_time(eye, eye, size * V, eye) * size / want - 1) <= 1e-9

@@ -153,3 +153,15 @@ def test_support_refuses_shapes_that_do_not_fit(states, directions, message):
 def test_depth_has_no_scale_at_all(factor):
     points = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [0.25, 0.25]])
     assert np.abs(hull_depth(factor * points) / factor - [0, 0, 0, 0.25]).max() <= ROUNDING
+
+
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_points_on_a_facet_have_no_depth_at_all(d):
+    """Combinations of d corners of a simplex, which rounding may put beside their facet."""
+    rng = np.random.default_rng(d)
+    corners = np.vstack([np.zeros(d), 1e3 * rng.normal(size=(d, d))])
+    shares = rng.dirichlet(np.ones(d), size=40)
+    points = np.vstack([corners, shares @ corners[1:], corners.mean(axis=0)])
+    depth = hull_depth(points)
+    assert not depth[:-1].any()
+    assert depth[-1] > 0

@@ -355,3 +355,9 @@ def test_more_positions_than_half_the_tokens_need_a_clear_gap():
     apart = np.array([[np.cos(a), np.sin(a)] for a in 2 * np.pi * np.arange(7) / 7])
     pair = np.append(apart, apart[:1] + np.array([[9e-4, 0.0]]), axis=0)
     assert limit(layer, pair).kind == "undecided"
+
+
+def test_two_tokens_at_zero_are_no_matrix_of_distances(recwarn):
+    """scipy warns of square arrays that look like one."""
+    limit(SoftmaxAttention(ID, ID, ID), np.zeros((2, 2)))
+    assert not recwarn.list

@@ -43,9 +43,7 @@ RESCALED = {
 
 
 def value(layer):
-    if isinstance(layer, MultiHead):
-        return sum(w @ head.V for w, head in zip(layer.W, layer.heads, strict=True))
-    return layer.V
+    return sum(w @ head.V for w, head in zip(layer.W, layer.heads, strict=True))
 
 
 @pytest.mark.parametrize("name", RESCALED)

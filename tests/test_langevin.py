@@ -255,3 +255,16 @@ def test_every_function_needs_one_dimension():
     for f in (line_grid, langevin.symmetric_kl, langevin.fisher_bound, langevin.path_divergence):
         with pytest.raises(ValueError, match="this needs a density in one dimension, got 2"):
             f(plane, 0.1)
+
+
+@pytest.mark.parametrize("follow", [langevin.path_divergence, langevin.fisher_bound])
+@pytest.mark.parametrize("eps", [12.0, 1e3, 1e150, 1e200, 1e308])
+def test_temperatures_at_which_the_process_leaves_the_grid_are_refused(follow, eps):
+    with pytest.raises(ValueError, match=r"^eps must be at most 11\.\d for this density, got "):
+        follow(Gaussian(0.0, 1.0), eps)
+
+
+def test_up_to_that_temperature_divergences_of_paths_have_seven_digits():
+    for s in (0.25, 1.0, 9.0):
+        found = langevin.path_divergence(Gaussian(0.0, s), 10.9 * s)
+        assert abs(found.value / gaussian.langevin_path_kl(s, 10.9 * s) - 1) <= 5e-7

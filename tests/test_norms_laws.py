@@ -84,3 +84,24 @@ def test_bad_calls_are_refused_with_a_sentence() -> None:
         norms.sphere_law(0.0, 10, 0.1)
     with pytest.raises(ValueError, match="depth must be at most"):
         norms.equiangular_layers("pre", 1.0, 10, 10**9)
+
+
+@pytest.mark.parametrize("delta", [0.5, 1e-8, 1e-15, 1e-100, 1e-280])
+def test_the_limit_of_ngpt_has_its_digits_at_every_gap(delta: float) -> None:
+    """artanh sqrt(1 - delta) is arcosh 1/sqrt(delta)."""
+    want = np.arccosh(1 / np.sqrt(delta))
+    np.testing.assert_allclose(norms.limit_below("nGPT", 4, delta), want, rtol=1e-14)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre", "peri"])
+@pytest.mark.parametrize("step", [1e-200, 1e150, 1e308])
+def test_steps_whose_squares_are_no_numbers_are_refused(norm: str, step: float) -> None:
+    for call in (
+        lambda: norms.layers_to_meet(norm, 1.0, 4, 0.1, step=step),
+        lambda: norms.equiangular_layers(norm, 1.0, 4, 3, step=step),
+        lambda: norms.layers_to_time(norm, step=step),
+        lambda: norms.layers(norm, np.eye(2), 1.0, 3, step=step),
+    ):
+        with pytest.raises(ValueError, match=r"^step must lie in \[1e-100, 1e100\], got "):
+            call()
+    assert np.isfinite(norms.layers_to_meet(norm, 1.0, 4, 0.1, step=1e100))

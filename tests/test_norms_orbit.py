@@ -117,3 +117,48 @@ def test_bad_calls_are_refused_with_a_sentence() -> None:
         norms.curve("pre", 1.0, 4, [2.0, 1.0])
     with pytest.raises(ValueError, match="times must be positive"):
         norms.diagram("pre", 4, [1.0], [0.0])
+
+
+@pytest.mark.parametrize("norm", norms.NORMS)
+def test_the_last_phase_is_a_number_where_its_exponential_is_none(norm: str) -> None:
+    """Between 2 T = 709 and 744 exp(2 T) overflows, and exp(2 T) 1e-15 does not."""
+    time = norms.sphere_time if norm != "nGPT" else norms.meeting_time
+    for beta in np.linspace(7.0, 12.0, 401):
+        late = (norm, beta, 32, 1e-15)[norm != "nGPT" :]
+        double = 2 * float(time(*late))
+        if 712 < double < 740:
+            break
+    want = np.exp(double + np.log(1e-15)) / (1 if norm in ("post", "nGPT") else 32)
+    np.testing.assert_allclose(norms.last_phase(norm, beta, 32), want, rtol=1e-11)
+
+
+@pytest.mark.parametrize("norm", norms.NORMS)
+@pytest.mark.parametrize("beta", [11.0, 700.0])
+def test_a_last_phase_that_is_no_number_is_refused(norm: str, beta: float) -> None:
+    with pytest.raises(ValueError, match=r"must be a finite number, got about exp\("):
+        norms.last_phase(norm, beta, 4)
+
+
+@pytest.mark.parametrize("norm", norms.NORMS)
+def test_hardly_any_beta_is_none(norm: str) -> None:
+    betas = [0.0, 2.3e-308, 1e-200, 1e-30, 1e-17]
+    times = [norms.meeting_time(norm, beta, 32, 1e-9) for beta in betas]
+    np.testing.assert_allclose(times, times[0], rtol=1e-12)
+    shades = norms.diagram(norm, 32, betas, [0.1, 1.0, 10.0])
+    np.testing.assert_allclose(shades, shades[[0]] + 0 * shades, rtol=1e-9)
+
+
+@pytest.mark.parametrize("norm", norms.NORMS)
+def test_gaps_down_to_the_smallest_have_times_and_none_below(norm: str) -> None:
+    times = [norms.log_meeting_time(norm, 1.0, 10**12, gap) for gap in (1e-279, 1e-280)]
+    assert times[0] < times[1]
+    refusal = r"^delta must (be at least |lie in \[)1e-280"
+    for gap in (1e-290, 1e-307):
+        with pytest.raises(ValueError, match=refusal):
+            norms.log_meeting_time(norm, 1.0, 4, gap)
+        with pytest.raises(ValueError, match=refusal):
+            norms.sphere_time(1.0, 4, gap)
+        with pytest.raises(ValueError, match=refusal):
+            norms.limit_below(norm, 4, gap)
+        with pytest.raises(ValueError, match=refusal):
+            norms.layers_to_meet(norm, 1.0, 4, gap)

@@ -94,3 +94,12 @@ def test_bad_calls_are_refused_with_a_sentence() -> None:
         norms.velocity("peri", np.array([[1.0, 0.0], [-1.0, 0.0]]), 0.0)
     with pytest.raises(ValueError, match="at most 1 for nGPT"):
         norms.layers("nGPT", X, BETA, 1, step=1.5)
+
+
+@pytest.mark.parametrize("norm", ["pre", "peri"])
+@pytest.mark.parametrize("size", [1e-300, 1e150, 1e308])
+def test_a_layer_reads_the_direction_of_huge_and_faint_tokens(norm: str, size: float) -> None:
+    x = np.array([[0.6, 0.8], [1.0, 0.0], [-0.5, 0.5]])
+    far = np.array([size, 1.0, 1.0])[:, None] * x
+    gap = norms.velocity(norm, far, 2.0) - norms.velocity(norm, x, 2.0)
+    assert np.abs(gap).max() <= 1e-13

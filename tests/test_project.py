@@ -66,6 +66,19 @@ def test_contributing_draws_the_layers_that_the_imports_make() -> None:
     assert f"```text\n{drawing(imports(ROOT / 'src' / 'attnflow'))}\n```" in text
 
 
+def test_contributing_maps_formulas_to_files_and_names_that_exist() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .* \| (`.*) \|$", text, flags=re.MULTILINE)
+    named = [found for row in rows for found in re.findall(r"`([^`]+)`", row)]
+    places = [found for found in named if found.endswith((".py", "/"))]
+    names = [found for found in named if found not in places]
+    assert len(places) > 10
+    assert len(names) > 20
+    assert [place for place in places if not (ROOT / "src" / "attnflow" / place).exists()] == []
+    shown = {f"{module}.{name.name}" for module in modules() for name in public(module)}
+    assert [name for name in names if f"attnflow.{name}" not in shown] == []
+
+
 def test_every_name_of_the_package_is_on_one_page_of_the_reference() -> None:
     pages = [path.read_text(encoding="utf-8") for path in (ROOT / "book" / "api").glob("*.md")]
     listed = [
@@ -82,8 +95,11 @@ def test_every_public_function_has_an_example_that_the_doctests_run() -> None:
     assert [path for path, value in functions.items() if ">>>" not in value.__doc__] == []
 
 
-def test_no_module_is_longer_than_four_hundred_lines() -> None:
-    for path in (ROOT / "src").rglob("*.py"):
+@pytest.mark.parametrize("folder", ["src", "tests", "benchmarks"])
+def test_no_module_is_longer_than_four_hundred_lines(folder: str) -> None:
+    paths = list((ROOT / folder).rglob("*.py"))
+    assert paths
+    for path in paths:
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 400, path.name
 
 

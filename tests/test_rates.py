@@ -126,3 +126,11 @@ def test_decays_that_cannot_be_fitted(
 ) -> None:
     with pytest.raises(ValueError, match=words):
         fit_decay(times, values, faster=faster, level=level)
+
+
+@pytest.mark.parametrize(
+    "h", [[0.1, 0.1, 0.1], [1.0, 1.0, 1.0], [1e5, np.nextafter(1e5, 2e5), 1e5]]
+)
+def test_points_that_do_not_differ_have_no_rate(h):
+    with pytest.raises(ValueError, match=r"^h must have values that differ, got"):
+        fit_rate(h, [1.0, 2.0, 3.0])

@@ -104,3 +104,15 @@ def test_what_is_refused():
     ):
         with pytest.raises(ValueError, match="T must be a multiple of eps"):
             f()
+
+
+@pytest.mark.parametrize("t", [0.1, 1.0, 3.0])
+def test_both_tails_of_the_map_have_their_digits(t):
+    x = np.linspace(0.0, 3.0, 7)
+    right = splitting.fokker_planck_map(NARROW, BELL, x, t)
+    left = splitting.fokker_planck_map(NARROW, BELL, -x, t)
+    assert np.abs(left + right).max() <= 1e-10
+    other = GaussianMixture(START.weights, -START.means, START.covs)
+    mirror = GaussianMixture(WELL.weights, -WELL.means, WELL.covs)
+    one = splitting.fokker_planck_map(START, WELL, x, t)
+    assert np.abs(one + splitting.fokker_planck_map(other, mirror, -x, t)).max() <= 1e-10

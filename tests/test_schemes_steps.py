@@ -230,3 +230,13 @@ def test_the_steps_refuse_what_is_not_a_measure():
             step([[0.0], [np.nan]], 1.0, [0.5, 0.5])
     with pytest.raises(ValueError, match="x must be finite, got inf"):
         steps.euler_step([np.inf], 0.1, STANDARD.score)
+
+
+def test_layers_that_leave_the_range_of_numbers_are_refused():
+    with pytest.raises(ValueError, match=r"^tokens after the layer must be finite numbers"):
+        steps.iterate([[1e308, 0.0], [0.0, 1.0], [-1.0, 0.5]], 1.0, 3)
+
+
+def test_more_layers_than_memory_holds_are_refused_at_once():
+    with pytest.raises(ValueError, match="depth must be at most 50000000, got 10"):
+        steps.iterate([[-1.0], [1.0]], 1.0, 10**18)

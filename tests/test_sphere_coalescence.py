@@ -97,3 +97,31 @@ def test_levels_are_what_a_naive_model_says():
 def test_bad_pairs_are_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])
+def test_ratios_of_masses_alone_matter(size: float) -> None:
+    angles, masses = [0.0, 1.0, 2.5], np.array([1.0, 3.0, 2.0])
+    for beta in (np.inf, 9.0):
+        found, want = (coalesce(angles, m, beta) for m in (size * masses, masses))
+        for name in ("levels", "places", "heights"):
+            assert getattr(found, name) == pytest.approx(getattr(want, name), rel=1e-12)
+    for beta in (np.inf, 9.0):
+        place = pair_place(beta, 1.0, 3.0 * size, 2.0 * size)
+        assert place == pytest.approx(pair_place(beta, 1.0, 3.0, 2.0), rel=1e-12)
+    late = pair_log_time(9.0, 1.0, 3.0 * size, 2.0 * size)
+    assert late == pytest.approx(pair_log_time(9.0, 1.0, 3.0, 2.0), rel=1e-12)
+
+
+def test_masses_that_are_nothing_beside_others_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^masses must not be below 1e-150 of the largest"):
+        coalesce([0.0, 1.0], [1e-200, 1.0])
+    with pytest.raises(ValueError, match=r"^m1 and m2 must not be below 1e-150 of the largest"):
+        pair_place(1.0, 1.0, 1e200, 1.0)
+
+
+def test_clusters_that_are_next_to_each_other_meet_by_their_masses() -> None:
+    for angle in (1e-12, 1e-200, 1e-300):
+        assert pair_place(5.0, angle, 1.0, 3.0) == pytest.approx(0.75 * angle, rel=1e-12)
+    with pytest.raises(ValueError, match=r"^the angle must be at least 1e-300, got 1e-307"):
+        pair_place(5.0, 1e-307, 1.0, 3.0)

@@ -96,3 +96,9 @@ def test_what_is_refused():
         critical.field_jacobian(x, 1.0, weights=[0.5, 0.5])
     with pytest.raises(ValueError, match="n must be"):
         critical.critical_points(1, 2, 1.0, 1, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("n", "d"), [(10**18, 2), (3, 10**18), (501, 2)])
+def test_more_tokens_than_can_be_searched_are_refused(n, d):
+    with pytest.raises(ValueError, match="n times d must be at most 1000, got "):
+        critical.critical_points(n, d, 1.0, 1, np.random.default_rng(0))

@@ -50,3 +50,8 @@ def test_the_spread_is_that_of_uncorrelated_entries():
 def test_a_perturbation_of_another_size_is_refused():
     with pytest.raises(ValueError, match=r"shape \(4, 4\), got \(3, 3\)"):
         response(1.0, 4, TIMES).deviations(np.zeros((3, 3)))
+
+
+def test_more_tokens_than_are_followed_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"^n must be at most 2000, got 65504"):
+        response(1.0, 65504, [0.0, 1.0])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.special import eval_legendre
+from scipy.special import eval_legendre, gammaln
 from spheres import ball
 
 from attnflow import sphere
@@ -53,7 +53,30 @@ def test_what_is_refused():
 def test_hardly_warm_kernels_are_constant_up_to_their_first_mode(d):
     """Also where powers of 1/beta overflow."""
     with np.errstate(all="raise", under="ignore"):
-        for beta in (5e-324, 1e-300, 1e-12, 0.99e-8, 1.01e-8):
+        for beta in (2.3e-308, 1e-300, 1e-12, 0.99e-8, 1.01e-8):
             a = modes.exponential_modes(beta, d, 4)
             assert np.isfinite(a).all()
-            assert a[:2] == pytest.approx([1.0, beta], rel=1e-7, abs=5e-324)
+            assert a[:2] == pytest.approx([1.0, beta], rel=1e-12)
+
+
+@pytest.mark.parametrize("beta", [1e-3, 2.0, 30.0, 700.0])
+@pytest.mark.parametrize("d", [100, 300, 345, 400, 10**4, 10**6, 10**9, 10**18])
+def test_modes_in_many_dimensions_add_up(d, beta):
+    """Also where Bessel functions underflow; coefficients tend to beta^k/k!."""
+    order = int(3 * beta) + 60
+    with np.errstate(all="raise", under="ignore"):
+        a = modes.exponential_modes(beta, d, order)
+    assert abs(a.sum() / np.exp(beta) - 1) <= 3e-12
+    if d >= 10**18:
+        k = np.arange(order)
+        assert a == pytest.approx(np.exp(k * np.log(beta) - gammaln(k + 1)), rel=1e-11, abs=1e-300)
+
+
+@pytest.mark.parametrize("beta", [1e-5, 0.5, 20.0, 300.0])
+def test_the_series_is_the_bessel_function(beta):
+    k = np.arange(30)
+    for d in (3, 5, 20):
+        lam = d / 2 - 1
+        assert modes._by_series(beta, lam, k) == pytest.approx(
+            modes.exponential_modes(beta, d, 30), rel=1e-11, abs=1e-290
+        )

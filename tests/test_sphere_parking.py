@@ -64,3 +64,9 @@ def test_few_cars_all_park_and_many_reach_the_constant():
 def test_bad_streets_are_refused(call, words):
     with pytest.raises(ValueError, match=words):
         call()
+
+
+@pytest.mark.parametrize("tries", [1e-12, 1e-20, 1e-160, 1e-200, 2.3e-308])
+def test_at_first_every_car_finds_a_place(tries):
+    with np.errstate(all="raise", under="ignore"):
+        assert parking_density(tries) == pytest.approx(tries, rel=1e-11)

@@ -189,3 +189,9 @@ def test_uniform_tokens_follow_their_generator():
     first, again, other = (sphere.uniform(5, 3, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert (first == again).all()
     assert np.abs(first - other).max() > 0.1
+
+
+@pytest.mark.parametrize(("n", "d"), [(10**18, 2), (2, 10**18), (10**5, 10**4)])
+def test_more_tokens_than_memory_holds_are_not_drawn(n, d):
+    with pytest.raises(ValueError, match=r"^[nd] must be at most "):
+        sphere.uniform(n, d, np.random.default_rng(0))

@@ -12,16 +12,11 @@ import pytest
 import tiny_checkpoints as tiny
 from numpy.typing import NDArray
 from refusals import said_without
+from trained_models import KINDS
 
 from attnflow import assets
 from attnflow.trained import CheckpointError, load
 from attnflow.trained.loading import described
-
-
-@pytest.fixture(params=["bert", "albert", "gpt2"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
 
 # --- checkpoints in other clothes ----------------------------------------------------------------
 
@@ -38,6 +33,7 @@ def _renamed(kind: str, change: Callable[[str], str]) -> dict[str, NDArray[Any]]
     ],
     ids=["no prefix", "gamma and beta"],
 )  # fmt: skip
+@KINDS
 def test_other_names_of_the_same_weights(
     kind: str, change: Callable[[str], str], tmp_path: Path
 ) -> None:
@@ -47,6 +43,7 @@ def test_other_names_of_the_same_weights(
 
 
 @pytest.mark.parametrize("form", ["zip", "legacy"])
+@KINDS
 def test_pytorch_files_give_the_same_model(kind: str, form: str, tmp_path: Path) -> None:
     expected = load(tiny.write(tmp_path, kind)).forward(tiny.IDS)
     (tmp_path / "model.safetensors").unlink()

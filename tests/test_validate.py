@@ -305,3 +305,30 @@ def test_times_may_start_exactly_at_the_start():
     assert validate.times([2.5, 3.0], start=2.5).tolist() == [2.5, 3.0]
     with pytest.raises(ValueError, match=r"times must start at 2\.5 or later, got 2\.0"):
         validate.times([2.0, 3.0], start=2.5)
+
+
+@pytest.mark.parametrize("value", [5e-324, 1e-320, np.nextafter(validate.SMALLEST, 0.0)])
+def test_numbers_that_have_lost_digits_are_refused(value):
+    rule = "must be at least 2.2e-308, got "
+    with pytest.raises(ValueError, match=f"^eps {rule}"):
+        validate.positive(value, "eps")
+    with pytest.raises(ValueError, match=f"^delta {rule}"):
+        validate.between_zero_and_one(value, "delta")
+    with pytest.raises(ValueError, match=f"^beta {rule}"):
+        validate.beta(value)
+    with pytest.raises(ValueError, match=f"^eps {rule}"):
+        validate.all_positive(np.array([1.0, value]), "eps")
+
+
+def test_the_smallest_number_with_all_its_digits_is_taken():
+    assert validate.positive(validate.SMALLEST, "eps") == validate.SMALLEST
+    assert validate.beta(validate.SMALLEST) == validate.SMALLEST
+    assert validate.beta(-0.0) == 0.0
+
+
+@pytest.mark.parametrize("size", [1, 100, 10**9])
+def test_layers_whose_states_do_not_fit_into_memory_are_refused(size):
+    most = max(validate.MOST_STORED // size, 1)
+    assert validate.depth(most, size) == most
+    with pytest.raises(ValueError, match=f"^depth must be at most {most}, got "):
+        validate.depth(most + 1, size)

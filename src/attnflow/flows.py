@@ -17,12 +17,15 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.integrate import solve_ivp
+from scipy.integrate import DOP853
 from scipy.spatial.distance import pdist
 
 from attnflow import validate
 from attnflow.errors import FlowStopped
 from attnflow.validate import Array
+
+#: Between these norms no square of a token's entries is too small or too large to be added.
+SQUARED = 1e-140, 1e140
 
 
 class VelocityField(Protocol):
@@ -175,25 +178,28 @@ def integrate(
             return np.full(x0.size, np.nan)
 
     with np.errstate(all="ignore"):
-        result = solve_ivp(
-            flat, (0.0, t[-1] - t[0]), x0.ravel(),
-            method="DOP853", t_eval=t - t[0], rtol=rtol, atol=rtol * size,
-        )  # fmt: skip
-    if not result.success:
-        last = t[max(len(result.t) - 1, 0)]
-        raise FlowStopped(
-            f"the flow stopped after t = {last:.6g}: {result.message} Scale the layer down (lower "
-            "beta), shorten the times or raise rtol."
-        )
-    states = result.y.T.reshape(len(t), *x0.shape)
-    return Flow(t, states, iterations=int(result.nfev) + 1, rtol=rtol)
+        solver = DOP853(flat, 0.0, x0.ravel(), t[-1] - t[0], rtol=rtol, atol=rtol * size)
+        states, between = [solver.y], None
+        for target in t[1:] - t[0]:
+            while solver.t < target:
+                if trouble := solver.step():
+                    raise FlowStopped(
+                        f"the flow stopped after t = {t[len(states) - 1]:.6g}: {trouble} Scale the "
+                        "layer down (lower beta), shorten the times or raise rtol."
+                    )
+                between = None
+            if solver.t > target:
+                between = between or solver.dense_output()  # costs three more velocities
+            states.append(solver.y if between is None else between(target))
+    shaped = np.reshape(states, (len(t), *x0.shape))
+    return Flow(t, shaped, iterations=int(solver.nfev) + 1, rtol=rtol)
 
 
 def _layers(
     attention: VelocityField, x: Array, depth: int, time: float, weights: ArrayLike | None,
     project: Callable[[Array], Array],
 ) -> Flow:  # fmt: skip
-    depth = validate.count(depth, "depth")
+    depth = validate.depth(depth, x.size)
     step = validate.positive(time, "time") / depth
     states = [x]
     for _ in range(depth):
@@ -220,7 +226,12 @@ def unit_rows(x: Array) -> Array:
     >>> unit_rows(np.array([[3.0, 4.0]]))
     array([[0.6, 0.8]])
     """
-    norms = np.linalg.norm(x, axis=-1, keepdims=True)
-    if not norms.all():
-        raise ValueError("tokens must have a direction on the sphere, got a zero vector")
+    with np.errstate(over="ignore"):
+        norms = np.linalg.norm(x, axis=-1, keepdims=True)
+    if not (SQUARED[0] < norms.min(initial=1.0) and norms.max(initial=1.0) < SQUARED[1]):
+        largest = np.abs(x).max(axis=-1, keepdims=True)
+        if not largest.all():
+            raise ValueError("tokens must have a direction on the sphere, got a zero vector")
+        x = np.ldexp(x, -np.frexp(largest)[1])  # the direction stays
+        norms = np.linalg.norm(x, axis=-1, keepdims=True)
     return np.asarray(x / norms)

@@ -29,6 +29,8 @@ from attnflow.line import RESOLUTION, LineGrid, deviations, line_grid
 from attnflow.transport.bridge import Bridge, self_bridge
 from attnflow.validate import Array
 
+#: Half the grid over sqrt(eps), at least: the process between its ends stays on it to seven digits.
+WITHIN = 3.0
 #: The bridge's marginal error; J is about its square root's square, 1e-10 and more.
 BRIDGE_TOL = 1e-13
 #: Pairs further apart than this many sqrt(eps) are left out: they hold exp(-18) of the mass.
@@ -222,7 +224,13 @@ class _Interpolation:
     """The bridge process between its ends: laws and logarithmic slopes on a grid."""
 
     def __init__(self, density: GaussianMixture, eps: float) -> None:
-        self.nodes, self.eps = line_grid(density, eps), eps
+        self.nodes, self.eps = line_grid(density, eps), float(eps)
+        widest = (self.nodes.x[-1] / WITHIN) ** 2
+        if self.eps > widest:
+            raise ValueError(
+                f"eps must be at most {widest:.3g} for this density, got {self.eps:g}: the process "
+                "between its ends leaves the grid"
+            )
         end = self.nodes.rho * _bridge(eps, self.nodes).scaling * (2 * np.pi * eps) ** 0.25
         self.pad = len(end)
         self.xi = 2 * np.pi * np.fft.rfftfreq(2 * self.pad, self.nodes.h)

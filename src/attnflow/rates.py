@@ -17,6 +17,9 @@ from scipy.stats import linregress, t
 from attnflow import validate
 from attnflow.validate import Array
 
+#: Logarithms that differ by no more than this share are one, to rounding.
+IDENTICAL = 1e-13
+
 
 class Rate(NamedTuple):
     r"""A fitted law :math:`e \approx c\,h^{s}`.
@@ -47,7 +50,10 @@ def fit_rate(h: ArrayLike, error: ArrayLike, *, level: float = 0.95) -> Rate:
     validate.all_positive(h_, "h")
     validate.all_positive(e, "error")
     level = validate.between_zero_and_one(level, "level")
-    line = linregress(np.log(h_), np.log(e))
+    x = np.log(h_)
+    if np.ptp(x) <= IDENTICAL * np.abs(x).max():
+        raise ValueError(f"h must have values that differ, got {h_.min():g} to {h_.max():g}")
+    line = linregress(x, np.log(e))
     half = t.ppf((1 + level) / 2, len(h_) - 2) * line.stderr
     slope = float(line.slope)
     return Rate(slope, (float(slope - half), float(slope + half)), float(np.exp(line.intercept)))

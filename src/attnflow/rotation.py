@@ -1,7 +1,7 @@
 r"""Rotations of pairs of coordinates: how many transformers tell queries and keys their position.
 
 Coordinates c and c + k/2 of token i, taken as one complex number, are multiplied by
-:math:`e^{i\theta_{ic}}`. Arrays may be stacked, and keep the precision they come in.
+:math:`e^{i\theta_{ic}}` (:cite:t:`su2024`). Arrays may be stacked, and keep the precision they come in.
 """
 
 from __future__ import annotations

@@ -19,6 +19,8 @@ WEIGHT_SUM_SLACK = 1e-8
 NORM_SLACK = 1e-6
 #: exp(beta) is formed; beyond this it is no number.
 LARGEST_BETA = 700.0
+#: Numbers below it have lost digits, and their reciprocals are no numbers.
+SMALLEST = float(np.finfo(np.float64).tiny)
 #: Counts are whole numbers of 64 bits; what is stored for each of them stays in memory.
 LARGEST_COUNT, MOST_STORED = 2**63 - 1, 10**8
 #: Flows that have not come to rest by then are not followed: it would take hours.
@@ -121,7 +123,7 @@ def weights(w: ArrayLike | None, n: int, name: str = "weights") -> Array:
 
 
 def positive(value: Any, name: str) -> float:
-    """A finite number > 0.
+    """A finite number > 0 that has all its digits: none below 2.2e-308.
 
     >>> positive(0, "eps")
     Traceback (most recent call last):
@@ -130,7 +132,7 @@ def positive(value: Any, name: str) -> float:
     out = real(value, name, "a number > 0")
     if out.ndim != 0 or not (np.isfinite(out) and out > 0):
         raise ValueError(f"{name} must be a finite number > 0, got {said(value)}")
-    return float(out)
+    return float(_not_faint(out, name))
 
 
 def all_positive(values: Array, name: str) -> Array:
@@ -142,6 +144,13 @@ def all_positive(values: Array, name: str) -> Array:
     """
     if values.size and values.min() <= 0:
         raise ValueError(f"{name} must be > 0, got {values.min():g}")
+    return _not_faint(values, name)
+
+
+def _not_faint(values: Array, name: str) -> Array:
+    """Positive numbers, refused where one has lost digits."""
+    if values.size and values.min() < SMALLEST:
+        raise ValueError(f"{name} must be at least {SMALLEST:.2g}, got {values.min():.2g}")
     return values
 
 
@@ -154,7 +163,7 @@ def beta(value: Any, name: str = "beta") -> float:
     out = number(value, name, "a number >= 0")
     if not 0 <= out <= LARGEST_BETA:
         raise ValueError(f"{name} must lie in [0, {LARGEST_BETA:g}], got {said(value)}")
-    return out
+    return positive(out, name) if out else 0.0
 
 
 def between_zero_and_one(value: Any, name: str) -> float:
@@ -215,6 +224,16 @@ def count(value: Any, name: str, minimum: int = 1, maximum: int = LARGEST_COUNT)
     if value > maximum:
         raise ValueError(f"{name} must be at most {maximum}, got {said(value)}")
     return int(value)
+
+
+def depth(value: Any, size: int = 1) -> int:
+    """How many layers there are, at least one; states of `size` numbers are kept for all of them.
+
+    >>> depth(10**12, 8)
+    Traceback (most recent call last):
+    ValueError: depth must be at most 12500000, got 1000000000000
+    """
+    return count(value, "depth", maximum=max(MOST_STORED // size, 1))
 
 
 def choice(value: str, name: str, allowed: tuple[str, ...]) -> str:

@@ -111,10 +111,11 @@ def _try(
 ) -> dict[str, Trial]:
     """The mistake is made here: with what is remembered, and if that hides it, afresh."""
     if memory is not None and not wrong.whole:
-        with contextlib.suppress(NoAnswer):
-            found = forked(lambda: stage.attempt(patch, wrong, cells), PATIENCE)
-            if all(trial.caught for trial in found.values()):
-                return found
+        if not wrong.inside:
+            with contextlib.suppress(NoAnswer):
+                found = forked(lambda: stage.attempt(patch, wrong, cells), PATIENCE)
+                if all(trial.caught for trial in found.values()):
+                    return found
         memory.used = False
     return stage.attempt(patch, wrong, cells)
 

@@ -26,6 +26,7 @@ class Sabotage(NamedTuple):
     claims: tuple[str, ...]
     since: str = SECTION
     whole: bool = False  #: whether cells run on which the checks do not depend
+    inside: bool = False  #: whether it acts in a function whose answers are remembered
 
 
 class Trial(NamedTuple):

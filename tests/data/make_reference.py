@@ -6,7 +6,7 @@ Made with torch 2.13.0, transformers 5.22.2, tokenizers 0.23.3 and gguf 0.19.0 b
 
 in an environment that also holds attnflow's requirements. Writes reference_activations.npz, and
 two files of one state dictionary, in PyTorch's two formats. Arrays are stored in float32, at some
-tokens and coordinates only: those of tests/test_trained_model.py.
+tokens and coordinates only: those of tests/test_trained_parity.py.
 """
 
 from __future__ import annotations

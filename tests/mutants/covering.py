@@ -24,9 +24,11 @@ from mutants.drawing import PACKAGE, ROOT
 
 BUILT = ROOT / "_build" / "mutants"
 #: Tests that know these start processes or read pages, and say nothing of the mathematics.
-_MACHINERY = re.compile(r"\b(attnflow\.book|controls|drivers|mutants|playwright|hostile_\w+)\b")
+_MACHINERY = re.compile(
+    r"\b(attnflow\.book|controls|drivers|mutants|playwright|served_books|shelves|toy_assets|hostile_\w+)\b"
+)
 #: Others that do not.
-OTHERS = ("assets", "benchmarks", "files", "figures_players", "figures_shown", "images", "live",
+OTHERS = ("benchmarks", "files", "figures_players", "figures_shown", "images", "live",
           "trained_checkpoints", "trained_hostile", "trained_loading", "vocabulary")  # fmt: skip
 
 

@@ -76,7 +76,7 @@ def scores_are_divided_by_the_root_of_k(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-@sabotage("mean_field.sampling")
+@sabotage("mean_field.sampling", inside=True)
 def the_covariance_moves_at_half_speed(patch: pytest.MonkeyPatch) -> None:
     honest = system.factors_and_shift
 

@@ -51,7 +51,7 @@ def the_exponent_of_the_variance_is_taken(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cones, "cone", doubled)
 
 
-@sabotage("third_case.exact")
+@sabotage("third_case.exact", inside=True)
 def the_covariance_moves_at_half_speed(patch: pytest.MonkeyPatch) -> None:
     _bent(patch, lambda B: B / 2)
 

@@ -18,7 +18,7 @@ def positions_are_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Model, "position_vectors", None)
 
 
-@sabotage("trained.mean")
+@sabotage("trained.mean", inside=True)
 def normalisation_removes_the_mean_token(patch: pytest.MonkeyPatch) -> None:
     honest = neural.normalise
 
@@ -29,7 +29,7 @@ def normalisation_removes_the_mean_token(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(transformer, "normalise", centred)
 
 
-@sabotage("trained.spread", "trained.clusters")
+@sabotage("trained.spread", "trained.clusters", inside=True)
 def the_perceptron_is_left_out(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Model, "_perceptron", lambda self, block, x: np.zeros_like(x))
 

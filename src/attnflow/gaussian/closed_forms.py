@@ -132,8 +132,10 @@ def entropic_cost(cov0: ArrayLike, cov1: ArrayLike, eps: float) -> float:
         middle = validate.finite(half @ T @ half, "entries of the covariance")  # D at eps = 0
         best = validate.finite(np.linalg.norm((T - np.eye(len(T))) @ half) ** 2 / 2, "costs")
         d0 = np.linalg.eigvalsh(middle / 2 + middle.T / 2)
-        rise = eps**2 / 4 / (np.hypot(d0, eps / 2) + d0)  # D - D at eps = 0, without cancellation
-        return float(best + (eps / 2 - rise).sum())
+        D = np.hypot(d0, eps / 2)
+        # eps/2 less D - d0, without cancellation where eps is small or large beside d0
+        above = (d0 + d0 / (D + eps / 2) * d0) * (eps / 2 / (D + d0))
+        return float(validate.finite(best + above.sum(), "costs"))
 
 
 def one_step_w2(cov: ArrayLike, eps: float) -> float:

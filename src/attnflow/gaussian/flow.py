@@ -143,7 +143,8 @@ def covariance_flow(
 ) -> tuple[Array, Array]:  # fmt: skip
     """Covariance and mean at time t for "softmax", "L2" or "sinkhorn" (with `eps`).
 
-    The end of :func:`gaussian_flow` from N(mean0, cov0) at time 0.
+    The end of :func:`gaussian_flow` from N(mean0, cov0) at time 0, which takes any layer. The flag `kind`
+    stays for the code that calls it by name.
 
     >>> covariance_flow("L2", 1.0, 1.0, 1.0, 1.0, 1.0)[0].round(7)
     array([[4.9573005]])

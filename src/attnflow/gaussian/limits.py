@@ -43,11 +43,18 @@ def blow_up_time(
             rate = half @ (layer.V[0, 0] * (A + A.T)) @ half
         top = np.linalg.eigvalsh(validate.finite(rate, "rates of growth"))[-1]
         return float(1 / top) if top > 0 else np.inf
-    speed = float(np.prod([np.linalg.norm(m, 2) for m in (layer.V, A, S0)]))
+    largest = float(np.abs(layer.V).max())
+    if not largest:
+        return np.inf
+    # The time is that of V/c over c; a power of two leaves all digits as they are.
+    unit = 1.0 if 1e-6 < largest < 1e6 else 2.0 ** np.floor(np.log2(largest))
+    scaled = SoftmaxAttention(Q, K, V / unit)
+    speed = float(np.prod([np.linalg.norm(m, 2) for m in (scaled.V, A, S0)]))
     if speed == 0:
         return np.inf
-    end = horizon / speed
-    return gaussian_flow(layer, S0, [0.0, end], rtol=1e-11).blow_up
+    found = gaussian_flow(scaled, S0, [0.0, horizon / speed], rtol=1e-11).blow_up
+    with np.errstate(over="ignore"):
+        return float(np.float64(found) / unit)
 
 
 class Rank(NamedTuple):

@@ -39,7 +39,7 @@ def euler_recursion(var0: float, eps: float, depth: int) -> Array:
 
 
 def _layers(var0: float, eps: float, depth: int, factor: Callable[[float], float]) -> Array:
-    eps, depth = validate.positive(eps, "eps"), validate.count(depth, "depth")
+    eps, depth = validate.positive(eps, "eps"), validate.depth(depth)
     sigma = [np.sqrt(validate.positive(var0, "var0"))]
     for _ in range(depth):
         sigma.append(sigma[-1] * factor(eps / (2 * sigma[-1] ** 2)))
@@ -67,7 +67,7 @@ def fokker_planck_recursion(var0: float, eps: float, depth: int, theta: float) -
     >>> fokker_planck_recursion(2.0, 0.1, 1, theta=1.0).round(6)
     array([2.      , 1.902469])
     """
-    eps, depth = validate.positive(eps, "eps"), validate.count(depth, "depth")
+    eps, depth = validate.positive(eps, "eps"), validate.depth(depth)
     theta = validate.number(theta, "theta")
     s = [validate.positive(var0, "var0")]
     for _ in range(depth):

@@ -31,7 +31,8 @@ def averaging_layers(attention: Attention, z0: ArrayLike, depth: int) -> Flow:
     >>> averaging_layers(SinkhornAttention(I, I, -I), near, 1).states[-1].round(3).ravel()
     array([-0.199,  0.199])
     """
-    z, depth = validate.tokens(z0, "z0"), validate.count(depth, "depth")
+    z = validate.tokens(z0, "z0")
+    depth = validate.depth(depth, z.size)
     validate.instance(attention, "attention", Attention)
     V = layer_value(attention, z.shape[1])
     states = [z]

@@ -15,6 +15,8 @@ from attnflow.validate import Array
 
 #: Singular values this small beside the largest are rounding: the cloud is flat there.
 FLAT = 1e-9
+#: Depths this small beside the largest coordinate are rounding: the point is on the boundary.
+ON_BOUNDARY = 1e-14
 
 
 def hull_depth(points: ArrayLike) -> Array:
@@ -36,7 +38,8 @@ def hull_depth(points: ArrayLike) -> Array:
     if rank == 1:
         return scale * np.minimum(y - y.min(), y.max() - y).ravel()
     facets = ConvexHull(y).equations  # (facets, rank + 1): normal . y + offset <= 0 inside
-    return scale * np.maximum(-(y @ facets[:, :-1].T + facets[:, -1]).max(axis=1), 0.0)
+    depth = -(y @ facets[:, :-1].T + facets[:, -1]).max(axis=1)
+    return scale * np.where(depth > ON_BOUNDARY, depth, 0.0)
 
 
 def support(states: ArrayLike, directions: ArrayLike) -> Array:

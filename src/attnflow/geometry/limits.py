@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import pdist
 
 from attnflow import validate
 from attnflow.attention import Layer
@@ -151,7 +152,7 @@ def leaders(P: ArrayLike, tol: float = 1e-6) -> NDArray[np.intp]:
 
 def _groups(y: Array, tol: float) -> tuple[NDArray[np.intp], float, float] | None:
     """Labels, the width of groups and the gap between them; None where there is no clear gap."""
-    tree = linkage(y, "single")
+    tree = linkage(pdist(y), "single")
     heights = tree[:, 2]  # n - 1 distances at which groups merge, ascending
     narrow = int((heights <= tol).sum())
     if narrow == 0:

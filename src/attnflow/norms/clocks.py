@@ -21,7 +21,7 @@ from scipy.interpolate import PchipInterpolator
 
 from attnflow import validate
 from attnflow.flows import Flow, integrate
-from attnflow.norms.orbit import MOST_TOKENS, read, sphere_time
+from attnflow.norms.orbit import MOST_TOKENS, read, sphere_time, valid_gap
 from attnflow.norms.tokens import ON_SPHERE, UNIT_MEAN, valid_norm, valid_radius
 from attnflow.validate import Array
 
@@ -167,13 +167,21 @@ def last_phase(norm: str, beta: float, n: int, *, radius: float = 1.0) -> float:
     [32.0, 1.0, 1.0]
     """
     valid_norm(norm)
-    kappa = float(np.exp(2 * sphere_time(beta, n, _LAST_GAP)) * _LAST_GAP)
-    if norm not in ON_SPHERE:
-        return valid_radius(radius) ** 2 * kappa / n
-    if norm == "post":
-        return kappa
-    late = _table("nGPT", beta, n, _LAST_GAP, 0.0, _PANELS)[1][-1]
-    return float(np.exp(2 * np.exp(late)) * _LAST_GAP)
+    first = valid_radius(radius)
+    if norm == "nGPT":
+        late = float(np.exp(_table(norm, beta, n, _LAST_GAP, 0.0, _PANELS)[1][-1]))
+    else:
+        late = float(sphere_time(beta, n, _LAST_GAP))
+    ahead = max(2 * late - 700, 0.0)  # the exponential may be no number where its product is one
+    with np.errstate(over="ignore"):
+        kappa = float(np.exp(2 * late - ahead) * _LAST_GAP * np.exp(ahead))
+        found = kappa if norm in ON_SPHERE else first**2 * kappa / n
+    if not np.isfinite(found):
+        raise ValueError(
+            f"the constant of the last phase must be a finite number, got about exp({2 * late:.6g}): "
+            "lower beta"
+        )
+    return found
 
 
 def _table(
@@ -182,7 +190,7 @@ def _table(
     """Levels l at edges of panels, and the logarithms of the times at all edges but the first."""
     valid_norm(norm)
     beta, n = validate.beta(beta), validate.count(n, "n", 2, MOST_TOKENS)
-    delta, start = validate.between_zero_and_one(delta, "delta"), _cosine(start)
+    delta, start = valid_gap(delta), _cosine(start)
     if delta >= 1 - start:
         raise ValueError(f"delta must be below 1 - start, got {delta} and {start}")
     ends = _level(np.array([1 - start, delta]), n)

@@ -18,7 +18,7 @@ from scipy.special import digamma
 
 from attnflow import validate
 from attnflow.norms.clocks import Curve
-from attnflow.norms.orbit import MOST_TOKENS
+from attnflow.norms.orbit import MOST_TOKENS, valid_gap
 from attnflow.norms.tokens import ON_SPHERE, UNIT_MEAN, valid_norm, valid_radius, valid_step
 
 #: More layers than anybody has.
@@ -63,10 +63,7 @@ def layers_to_meet(
     9.995
     """
     beta, n, h, r = _checked(norm, beta, n, step, radius)
-    delta, most = (
-        validate.between_zero_and_one(delta, "delta"),
-        validate.count(most, "most", maximum=MOST_LAYERS),
-    )
+    delta, most = valid_gap(delta), validate.count(most, "most", maximum=MOST_LAYERS)
     u = 1.0
     for k in range(most):
         before = u

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from attnflow import validate
-from attnflow.norms.orbit import MOST_TOKENS
+from attnflow.norms.orbit import MOST_TOKENS, valid_gap
 from attnflow.norms.tokens import valid_norm
 
 
@@ -44,7 +44,7 @@ def sphere_law(beta: float, n: int, delta: float) -> float:
     True
     """
     b, n = validate.positive(beta, "beta"), validate.count(n, "n", 2, MOST_TOKENS)
-    delta = validate.between_zero_and_one(delta, "delta")
+    delta = valid_gap(delta)
     wait = np.exp(validate.beta(b)) / (2 * n) * (np.log(n / b) - np.euler_gamma + 1 / b)
     return float(np.log(n * (1 - delta) / delta) / 2 + wait)
 
@@ -63,15 +63,12 @@ def limit_below(norm: str, n: int, delta: float) -> float:
     [6.9078, 7.1337, 1.0, 0.8814]
     """
     valid_norm(norm)
-    n, delta = (
-        validate.count(n, "n", 2, MOST_TOKENS),
-        validate.between_zero_and_one(delta, "delta"),
-    )
+    n, delta = validate.count(n, "n", 2, MOST_TOKENS), valid_gap(delta)
     laws = {
         "post": np.log(n * (1 - delta) / delta) / 2,
         "pre": np.log(4 * n) / 2 + 1 / np.sqrt(delta) - 1 - np.arctanh(np.sqrt(delta)),
         "peri": np.sqrt((1 - delta) / delta),
-        "nGPT": np.arctanh(np.sqrt(1 - delta)),
+        "nGPT": np.log1p(np.sqrt(1 - delta)) - np.log(delta) / 2,  # artanh, with its digits
     }
     return float(laws[norm])
 

@@ -26,6 +26,10 @@ from attnflow.validate import Array
 MOST_TOKENS = 10**12
 #: From here on e^z E_1(z) is taken from its asymptotic form; e^z overflows at 709.
 _LARGE = 50.0
+#: Below it 1 - gamma over n has no reciprocal; no flow comes that near.
+_SMALLEST_GAP = 1e-280
+#: Times at a smaller beta are those at 0, to rounding.
+_NO_BETA = 1e-18
 
 
 class Reading(NamedTuple):
@@ -88,8 +92,10 @@ def sphere_time(beta: float, n: int, delta: ArrayLike, *, start: float = 0.0) ->
     """
     beta, n = validate.beta(beta), validate.count(n, "n", 2, MOST_TOKENS)
     start, delta = _start(start), validate.real(delta, "delta")
-    if not ((delta > 0) & (delta <= 1 - start)).all():
-        raise ValueError(f"delta must lie in (0, 1 - start], got {validate.said(delta)}")
+    if not ((delta >= _SMALLEST_GAP) & (delta <= 1 - start)).all():
+        raise ValueError(
+            f"delta must lie in [{_SMALLEST_GAP:g}, 1 - start], got {validate.said(delta)}"
+        )
     return np.asarray(_primitive(delta, beta, n) - _primitive(np.asarray(1 - start), beta, n))
 
 
@@ -110,6 +116,19 @@ def size(beta: float, n: int, delta: ArrayLike, *, start: float = 0.0) -> Array:
     return validate.finite(grown, "norms")
 
 
+def valid_gap(delta: float) -> float:
+    """The gap 1 - gamma at which tokens count as having met: a number in [1e-280, 1).
+
+    >>> valid_gap(1e-300)
+    Traceback (most recent call last):
+    ValueError: delta must be at least 1e-280, got 1e-300
+    """
+    out = validate.between_zero_and_one(delta, "delta")
+    if out < _SMALLEST_GAP:
+        raise ValueError(f"delta must be at least {_SMALLEST_GAP:g}, got {delta}")
+    return out
+
+
 def _start(start: float) -> float:
     out = validate.number(start, "start")
     if not 0 <= out < 1:
@@ -119,7 +138,7 @@ def _start(start: float) -> float:
 
 def _primitive(u: Array, beta: float, n: int) -> Array:
     free = np.log((n - (n - 1) * u) / u)
-    if beta == 0:
+    if beta < _NO_BETA:
         return free / 2
     rest = expi(beta * u) + np.exp(beta * u) * _scaled_exp1(beta * (n / (n - 1) - u))
     return np.asarray(((n - 1) * free - rest) / (2 * n))

@@ -69,7 +69,8 @@ def layers(norm: str, x0: ArrayLike, beta: float, depth: int, *, step: float = 1
     array([[1.707, 0.707],
            [0.707, 1.707]])
     """
-    x, depth = _tokens(norm, x0), validate.count(depth, "depth")
+    x = _tokens(norm, x0)
+    depth = validate.depth(depth, x.size)
     h, layer = valid_step(norm, step), _layer(beta, x)
     states = [x]
     for _ in range(depth):
@@ -81,13 +82,15 @@ def layers(norm: str, x0: ArrayLike, beta: float, depth: int, *, step: float = 1
 
 
 def valid_step(norm: str, step: float) -> float:
-    """The step of a layer: positive, and for nGPT at most 1.
+    """The step of a layer: a number in [1e-100, 1e100], and for nGPT at most 1.
 
     >>> valid_step("nGPT", 2.0)
     Traceback (most recent call last):
     ValueError: step must be at most 1 for nGPT, got 2.0
     """
     h = validate.positive(step, "step")
+    if not 1e-100 <= h <= 1e100:
+        raise ValueError(f"step must lie in [1e-100, 1e100], got {step}")
     if norm == "nGPT" and h > 1:
         raise ValueError(f"step must be at most 1 for nGPT, got {step}")
     return h

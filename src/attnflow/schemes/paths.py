@@ -134,7 +134,8 @@ def uniform_error(density: GaussianMixture, eps: float, T: float, scheme: str = 
     r""":math:`\sup_{k\varepsilon\le T} W_2(\text{layer } k, \rho_{k\varepsilon})`, noise-free, on the line.
 
     It tends to 0 with eps for both schemes :cite:p:`agarwal2024`: like :math:`\varepsilon^2` for
-    "bridge", like :math:`\varepsilon` for "euler".
+    "bridge", like :math:`\varepsilon` for "euler". The paths are two functions,
+    :func:`bridge_path` and :func:`euler_path`; here the flag stays for the code that calls it by name.
 
     >>> from attnflow.densities import Gaussian
     >>> f"{uniform_error(Gaussian(0.0, 1.0), 0.1, 1.0):.5e}"

@@ -72,11 +72,14 @@ def lie_path(start: GaussianMixture, target: GaussianMixture, eps: float, T: flo
     This is the order of an ordinary transformer block: first order, as all products of two flows that
     do not commute (:cite:t:`strang1968`).
 
+    Half the step, half the error of a variance:
+
     >>> from attnflow.densities import Gaussian
-    >>> path = lie_path(Gaussian(0.0, 0.5), Gaussian(0.0, 1.0), 0.1, 1.0)
-    >>> exact = 1 - 0.5 * np.exp(-1.0)
-    >>> round(float(path.nodes.weights @ path.states[-1] ** 2 - exact), 5)
+    >>> pair, exact = (Gaussian(0.0, 0.5), Gaussian(0.0, 1.0)), 1 - 0.5 * np.exp(-1.0)
+    >>> for path in (lie_path(*pair, 0.1, 1.0), lie_path(*pair, 0.05, 1.0)):
+    ...     print(round(float(path.nodes.weights @ path.states[-1] ** 2 - exact), 5))
     -0.03275
+    -0.01609
     """
     return _split_path(start, target, eps, T, 0.0)
 
@@ -161,11 +164,25 @@ def fokker_planck_map(
     nodes = _spectral_nodes(start, target)
     pair = langevin_pair(target, t, nodes)
     later = (start.pdf(nodes.x) / nodes.rho) @ pair * nodes.h
-    mass = make_interp_spline(nodes.x, later, k=DEGREE).antiderivative()
-    far = np.full(len(z), nodes.x[-1])
-    found = find_root(lambda y, p: mass(y) - p, (-far, far), args=(start.cdf(z),))
+    below = start.cdf(z)
+    right = below > 0.5  # solved from the other end: 1 - mass has lost the digits of the tail
+    out = np.empty(len(z))
+    out[~right] = _quantiles(nodes.x, later, below[~right])
+    mirrored = GaussianMixture(start.weights, -start.means, start.covs)
+    out[right] = -_quantiles(nodes.x, later[::-1], mirrored.cdf(-z)[right])
+    return out
+
+
+def _quantiles(x: Array, density: Array, p: Array) -> Array:
+    """Where a density on nodes that are symmetric about 0 has the masses p to the left."""
+    mass = make_interp_spline(x, density, k=DEGREE).antiderivative()
+    far = np.full(len(p), x[-1])
+    found = find_root(lambda y, q: mass(y) - q, (-far, far), args=(p,))
     if not found.success.all():
-        raise SolverFailed(f"x must lie within the nodes, got {np.abs(z).max():g}: keep x nearer")
+        raise SolverFailed(
+            f"x must lie within the nodes, got one with {p.min():.1g} of the mass beyond it: "
+            "keep x nearer"
+        )
     return np.asarray(found.x)
 
 

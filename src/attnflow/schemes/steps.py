@@ -35,7 +35,12 @@ def reflected(bridge: Bridge) -> Array:
     array([[-1.238],
            [ 1.238]])
     """
-    return 2 * bridge.x - bridge.barycentric()
+    return _across(bridge.x, bridge.barycentric())
+
+
+def _across(x: Array, mean: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return validate.finite(2 * x - mean, "tokens after the layer")
 
 
 def heat_share(bridge: Bridge) -> float:
@@ -85,8 +90,7 @@ def bridge_step(x: ArrayLike, eps: float, weights: ArrayLike | None = None) -> A
             Frozen,
             stacklevel=2,
         )
-    with np.errstate(over="ignore"):
-        return validate.finite(2 * bridge.x - mean, "tokens after the layer")
+    return _across(bridge.x, mean)
 
 
 class Worst(NamedTuple):
@@ -135,11 +139,11 @@ def iterate(
     array([1.   , 1.238, 1.349])
     """
     states, worst, heat = [validate.tokens(x)], Worst(), []
-    for _ in range(validate.count(depth, "depth")):
+    for _ in range(validate.depth(depth, states[0].size)):
         bridge = self_bridge(states[-1], eps, weights, tol=tol, method=method)
         mean = bridge.barycentric()
         heat.append(_share(bridge, mean)[0])
-        states.append(2 * bridge.x - mean)
+        states.append(_across(bridge.x, mean))
         worst = worst.or_worse(bridge)
     return Layers(np.stack(states), *worst, np.array(heat))
 

@@ -32,6 +32,8 @@ FIRST_STEP, LEAST_CHANGE, MOST_CHANGE, MOST_STEPS = 1e-2, 0.2, 8.0, 200_000
 #: A step below this is a failure. It may be below the rounding of the time, which then stands still
 #: for the last moments of a merge.
 SHORTEST = 1e-9
+#: Squares of masses are compared: a smaller one beside the largest is none.
+LEAST_SHARE = 1e-150
 
 
 class Merges(NamedTuple):
@@ -98,9 +100,7 @@ def merges(
         raise ValueError(
             "masses must be None with a causal mask, where tokens are seen one by one; got masses"
         )
-    parts = circle_masses(masses, len(theta))
-    parts /= 2.0 ** np.floor(np.log2(parts.max()))  # only their ratios matter, and all digits stay
-    state = _State(theta, beta, parts, causal, normalised)
+    state = _State(theta, beta, circle_masses(masses, len(theta)), causal, normalised)
     times, kept, lost, places, steps = [], [], [], [], 0
     trail = [(0.0, state.energy())]
     t, h, slope = 0.0, FIRST_STEP, None
@@ -231,7 +231,7 @@ def circle_angles(angles: ArrayLike) -> Array:
 
 
 def circle_masses(masses: ArrayLike | None, n: int) -> Array:
-    """One positive mass per cluster; ones unless given.
+    """One positive mass per cluster, by :func:`relative`; ones unless given.
 
     >>> circle_masses(None, 3)
     array([1., 1., 1.])
@@ -241,4 +241,19 @@ def circle_masses(masses: ArrayLike | None, n: int) -> Array:
     out = validate.array(masses, "masses", 1)
     if out.shape != (n,) or (out <= 0).any():
         raise ValueError(f"masses must be {n} positive numbers, got {validate.said(out)}")
-    return out.copy()
+    return relative(out, "masses")
+
+
+def relative(masses: Array, name: str) -> Array:
+    """Positive masses over a power of two: their ratios alone matter, and all their digits stay.
+
+    >>> relative(np.array([3e300, 1e300]), "masses").round(3)
+    array([1.12 , 0.373])
+    """
+    masses = validate.all_positive(masses, name)
+    if masses.min() < LEAST_SHARE * masses.max():
+        raise ValueError(
+            f"{name} must not be below {LEAST_SHARE:g} of the largest, got {masses.min():g} "
+            f"and {masses.max():g}"
+        )
+    return np.asarray(masses / 2.0 ** np.floor(np.log2(masses.max())))

@@ -22,11 +22,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.integrate import quad
 
 from attnflow import validate
-from attnflow.sphere.circle import circle_angles, circle_masses
+from attnflow.sphere.circle import circle_angles, circle_masses, relative
 from attnflow.validate import Array
 
 #: Two clusters count as one when they are as near as this.
 NEAR = 1e-6
+#: Integrals over shorter intervals have no nodes with all their digits.
+SMALLEST_ANGLE = 1e-300
 
 
 def pair_log_time(beta: float, angle: float, m1: float, m2: float, near: float = NEAR) -> float:
@@ -227,4 +229,8 @@ def _pair(beta: float, angle: float, m1: float, m2: float) -> tuple[float, float
     angle = validate.positive(angle, "angle")
     if angle >= np.pi:
         raise ValueError(f"the angle must be below pi, got {angle}")
-    return validate.beta(beta), angle, validate.positive(m1, "m1"), validate.positive(m2, "m2")
+    if angle < SMALLEST_ANGLE:
+        raise ValueError(f"the angle must be at least {SMALLEST_ANGLE:g}, got {angle:g}")
+    both = np.array([validate.positive(m1, "m1"), validate.positive(m2, "m2")])
+    first, second = relative(both, "m1 and m2")
+    return validate.beta(beta), angle, float(first), float(second)

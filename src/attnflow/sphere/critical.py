@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import least_squares
 
 from attnflow import validate
+from attnflow.softmax import softmax_rows
 from attnflow.sphere.tokens import clusters, tangent, uniform, unit, unit_tokens
 from attnflow.validate import Array
 
@@ -25,6 +26,11 @@ from attnflow.validate import Array
 AT_REST = 1e-9
 #: Tokens with inner products above 1 - this are one.
 TOGETHER = 1e-6
+#: Coordinates of tokens whose critical points are looked for: a matrix of their number is formed
+#: at every step, by differences.
+MOST_COORDINATES = 1000
+#: Random starts; a million of them take an hour.
+MOST_DRAWS = 10**6
 
 
 class Critical(NamedTuple):
@@ -143,7 +149,9 @@ def critical_points(
     True
     """
     n, d = validate.count(n, "n", 2), validate.count(d, "d", 2)
-    beta, draws = validate.beta(beta), validate.count(draws, "draws")
+    if n * d > MOST_COORDINATES:
+        raise ValueError(f"n times d must be at most {MOST_COORDINATES}, got {n} times {d}")
+    beta, draws = validate.beta(beta), validate.count(draws, "draws", maximum=MOST_DRAWS)
     found = []
     for _ in range(draws):
         start = uniform(n, d, rng)
@@ -180,7 +188,6 @@ def described(x: ArrayLike, beta: float) -> Critical:
 
 def _pull(x: Array, beta: float) -> Array:
     """What the other tokens pull at, over the sum of their weights."""
-    g = x @ x.T
-    np.fill_diagonal(g, -np.inf)
-    weights = np.exp(beta * (g - g.max(axis=1, keepdims=True))) if beta else np.isfinite(g) * 1.0
-    return tangent(x, weights @ x / weights.sum(axis=1, keepdims=True))
+    scores = beta * (x @ x.T)
+    np.fill_diagonal(scores, -np.inf)
+    return tangent(x, softmax_rows(scores) @ x)

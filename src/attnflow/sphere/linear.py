@@ -25,6 +25,8 @@ from attnflow.validate import Array
 
 #: Half the step of the central difference, whose error is its square.
 STEP = 1e-4
+#: Matrices of inner products are followed, a dozen of them at a time.
+MOST_TOKENS = 2000
 
 
 class Response(NamedTuple):
@@ -71,7 +73,7 @@ def response(beta: float, n: int, times: ArrayLike, normalised: bool = True) -> 
     >>> found.same.round(6)[0], found.shared.round(6)[0]
     (np.float64(1.0), np.float64(0.0))
     """
-    n = validate.count(n, "n", 2)
+    n = validate.count(n, "n", 2, MOST_TOKENS)
     E = np.zeros((n, n))
     E[0, 1] = E[1, 0] = STEP
     up, down = (gram_flow(np.eye(n) + s * E, beta, times, normalised, rtol=1e-11) for s in (1, -1))

@@ -38,8 +38,10 @@ def gegenbauer(k: int, d: int, t: ArrayLike) -> Array:
     return np.asarray(eval_gegenbauer(k, lam, t) / eval_gegenbauer(k, lam, 1.0))
 
 
-#: Below it the first term of the series of a Bessel function is all of it.
-LEADING = 1e-8
+#: Bessel functions below it have lost digits, and what they are multiplied by may be no number.
+FAINTEST = 1e-280
+#: Kernels that are allowed, of beta up to 700, have none beyond it that counts.
+MOST_MODES = 10_000
 
 
 def exponential_modes(beta: float, d: int, count: int) -> Array:
@@ -51,7 +53,8 @@ def exponential_modes(beta: float, d: int, count: int) -> Array:
     >>> bool((a > 0).all()), bool(np.isclose(a.sum(), np.exp(2.0)))
     (True, True)
     """
-    beta, d, count = validate.beta(beta), validate.count(d, "d", 2), validate.count(count, "count")
+    beta, d = validate.beta(beta), validate.count(d, "d", 2)
+    count = validate.count(count, "count", maximum=MOST_MODES)
     if beta == 0:
         raise ValueError("beta must be > 0 for these coefficients, got 0")
     k = np.arange(count)
@@ -60,11 +63,26 @@ def exponential_modes(beta: float, d: int, count: int) -> Array:
     lam = d / 2 - 1
     # C_k(1) = Gamma(k + 2 lam) / (k! Gamma(2 lam)), in logarithms
     size = gammaln(k + 2 * lam) - gammaln(k + 1) - gammaln(2 * lam)
-    if beta < LEADING:  # I_nu(beta) is (beta/2)^nu / Gamma(nu + 1), and no power of it overflows
-        leading = gammaln(lam) - gammaln(lam + k + 1) + k * (np.log(beta) - np.log(2))
-        return np.asarray((lam + k) * np.exp(leading + size))
-    scale = gammaln(lam) + lam * np.log(2 / beta) + size
-    return np.asarray(np.exp(scale + beta) * (lam + k) * ive(lam + k, beta))
+    scale, bessel = gammaln(lam) + lam * np.log(2 / beta) + size, ive(lam + k, beta)
+    plain = (bessel > FAINTEST) & (scale + beta < -np.log(FAINTEST))
+    factor = np.exp(np.where(plain, scale + beta, 0.0)) * (lam + k)
+    return np.where(plain, factor * bessel, _by_series(beta, lam, k.astype(np.float64)))
+
+
+def _by_series(beta: float, lam: float, k: Array) -> Array:
+    r"""The same coefficients, where Bessel functions underflow or dimensions are huge.
+
+    .. math:: a_k = {}_0F_1\bigl(\lambda+k+1, \tfrac{\beta^2}4\bigr)
+        \prod_{j<k}\frac\beta2\,\frac{2\lambda+j}{(\lambda+j)(j+1)}
+    """
+    j = k[:-1]
+    steps = np.log(beta / 2) + np.log((2 * lam + j) / (lam + j)) - np.log1p(j)
+    total, term, m = np.ones(len(k)), np.ones(len(k)), 0.0
+    while (term > np.finfo(float).eps * total).any():  # all terms are positive
+        m += 1
+        term = term * (beta / 2 / m) * (beta / 2 / (lam + k + m))
+        total += term
+    return np.exp(np.cumsum([0.0, *steps])) * total
 
 
 def pair_modes(x: ArrayLike, count: int) -> Array:
@@ -73,6 +91,6 @@ def pair_modes(x: ArrayLike, count: int) -> Array:
     >>> pair_modes([[1.0, 0.0], [-1.0, 0.0]], 4)  # symmetric about 0: no odd moments
     array([1., 0., 1., 0.])
     """
-    x, count = unit_tokens(x), validate.count(count, "count")
+    x, count = unit_tokens(x), validate.count(count, "count", maximum=MOST_MODES)
     G = np.clip(x @ x.T, -1.0, 1.0)
     return np.array([gegenbauer(k, x.shape[1], G).mean() for k in range(count)])

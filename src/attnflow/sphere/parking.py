@@ -24,6 +24,9 @@ from scipy.special import exp1
 from attnflow import validate
 from attnflow.validate import Array
 
+#: Before it all places are free, to rounding.
+EARLY = 1e-20
+
 
 class Captures(NamedTuple):
     """Up to which radius every token leads, and who takes it then.
@@ -94,7 +97,7 @@ def parking_density(tries: float = np.inf) -> float:
 
     def free(t: float) -> float:
         # the inner integral is log t + E_1(t) + Euler's constant
-        return float(np.exp(-2 * (np.euler_gamma + exp1(t))) / t**2) if t > 0 else 1.0
+        return float(np.exp(-2 * (np.euler_gamma + exp1(t))) / t**2) if t > EARLY else 1.0
 
     knots = [0.0, *(v for v in (1.0, 30.0) if v < end), min(end, 1e8)]
     parts = [

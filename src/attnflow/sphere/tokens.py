@@ -70,8 +70,9 @@ def uniform(n: int, d: int, rng: np.random.Generator) -> Array:
     (True, np.float64(1.0))
     """
     validate.instance(rng, "rng", np.random.Generator)
-    x = rng.normal(size=(validate.count(n, "n"), validate.count(d, "d", 2)))
-    return unit(x)
+    d = validate.count(d, "d", 2, validate.MOST_STORED)
+    n = validate.count(n, "n", maximum=validate.MOST_STORED // d)
+    return unit(rng.normal(size=(n, d)))
 
 
 def unit(x: Array) -> Array:
