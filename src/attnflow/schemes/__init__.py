@@ -16,6 +16,7 @@ from attnflow.schemes.ingredients import curve_error as curve_error
 from attnflow.schemes.ingredients import fourth_order_term as fourth_order_term
 from attnflow.schemes.ingredients import heat_particles as heat_particles
 from attnflow.schemes.ingredients import second_order_constant as second_order_constant
+from attnflow.schemes.ingredients import stair_error as stair_error
 from attnflow.schemes.ingredients import triangle as triangle
 from attnflow.schemes.paths import Path as Path
 from attnflow.schemes.paths import bridge_path as bridge_path

@@ -75,26 +75,42 @@ def triangle(density: GaussianMixture, eps: float, T: float) -> Triangle:
     return Triangle(*np.array(apart).T)
 
 
-def curve_error(
-    density: GaussianMixture, path: Path, *, interpolate: bool = True, points: int = 4
-) -> float:
-    r"""The largest :math:`W_2` over *all* times between a path, made a curve, and the heat flow.
+def curve_error(density: GaussianMixture, path: Path, *, points: int = 4) -> float:
+    r"""The largest :math:`W_2` over *all* times to the heat flow of tokens that walk from layer to layer.
 
-    With `interpolate` tokens move straight from layer to layer; without, the curve is constant until
-    the next layer, as :cite:t:`agarwal2024` define it. `points` times a layer are looked at.
+    They move straight and evenly, where those of :cite:t:`agarwal2024` wait (:func:`stair_error`);
+    `points` times a layer are looked at.
 
     >>> from attnflow.densities import Gaussian
     >>> bell = Gaussian(0.0, 1.0)
-    >>> path = bridge_path(bell, 0.1, 0.5)
-    >>> [round(curve_error(bell, path, interpolate=i), 5) for i in (True, False)]
-    [0.00035, 0.04881]
+    >>> round(curve_error(bell, bridge_path(bell, 0.1, 0.5)), 5)
+    0.00035
     """
+    return _between_layers(density, path, points, walked=1.0)
+
+
+def stair_error(density: GaussianMixture, path: Path, *, points: int = 4) -> float:
+    r"""The largest :math:`W_2` over *all* times to the heat flow of tokens that wait for the next layer.
+
+    This is the curve in time of :cite:t:`agarwal2024`; `points` times a layer are looked at, the moment
+    before the next one among them.
+
+    >>> from attnflow.densities import Gaussian
+    >>> bell = Gaussian(0.0, 1.0)
+    >>> round(stair_error(bell, bridge_path(bell, 0.1, 0.5)), 5)
+    0.04881
+    """
+    return _between_layers(density, path, points, walked=0.0)
+
+
+def _between_layers(density: GaussianMixture, path: Path, points: int, *, walked: float) -> float:
+    """The largest gap where tokens have `walked` that part of the way that the clock has gone."""
     points = validate.count(points, "points")
     start, w, worst = path.nodes.x, path.nodes.weights, 0.0
     for k in range(len(path.times) - 1):
         for share in np.arange(1, points + 1) / points:
             t = path.times[k] + share * (path.times[k + 1] - path.times[k])
-            step = share * (path.states[k + 1] - path.states[k]) if interpolate else 0.0
+            step = walked * share * (path.states[k + 1] - path.states[k])
             gap = path.states[k] + step - density.quantile_map(start, float(t))
             worst = max(worst, float(np.sqrt(w @ gap**2)))
     return worst
