@@ -11,7 +11,7 @@ from tolerances import EXPONENTIAL, JACOBIAN_SINGLE, ROUNDING, ROUNDING_OF_NORM
 
 from attnflow.attention import SoftmaxAttention
 from attnflow.errors import NotConverged
-from attnflow.lipschitz import Head, Linearised, local_constant
+from attnflow.lipschitz import Head, Linearised, lanczos, local_constant
 
 # the norm
 
@@ -34,6 +34,26 @@ def test_the_local_constant_is_the_largest_singular_value(seed):
     )
     off = np.linalg.norm(J @ got.right.ravel() - got.value * got.left.ravel())
     assert abs(off - got.residual) <= EXPONENTIAL * want
+
+
+@pytest.mark.parametrize("held", [(), (1,)])
+def test_heads_may_share_keys_and_values_or_any_other_matrix(held):
+    """As in grouped attention; what is shared is multiplied once."""
+    rng = np.random.default_rng(8)
+    first, second, K, V = rng.normal(size=(4, 4, 5))
+    angles = rng.uniform(-4, 4, size=(6, 2))
+    grouped = [
+        Head(Q, K, V, rng.normal(size=(3, 4)), True, bq, None, angles)
+        for Q, bq in ((first, None), (second, rng.normal(size=4)), (K, None))
+    ]
+    heads, x = [*grouped, Head(V, first, K, rng.normal(size=(3, 4)))], rng.normal(size=(6, 5))
+    square = lanczos._Square(Linearised(heads, x), None, single=False)
+    assert len(square.M) == 4 * 4
+    J = dense(heads, x).reshape(18, 6, 5)
+    J[:, list(held)] = 0
+    want = np.linalg.norm(J.reshape(18, 30), 2)
+    got = local_constant(heads, x, 1e-10, held=held)
+    assert abs(got.value - want) <= 1e-9 * want
 
 
 @functools.cache

@@ -230,30 +230,51 @@ class _Square:
 
     def __init__(self, J: Linearised, free: Array | None, *, single: bool) -> None:
         self.parts = [p.single() for p in J.parts] if single else J.parts
-        self.M = np.vstack([p.M for p in self.parts])
+        self.M, self.columns = _stacked([p.M for p in self.parts], [len(p.W.T) for p in J.parts])
         self.free = None if free is None else free.astype(self.M.dtype)
         columns = np.hstack([p.W for p in J.parts])
         self.basis = np.linalg.qr(columns)[0] if columns.shape[1] < J.D else np.eye(J.D)
         self.W = [_unless_one((self.basis.T @ p.W).astype(self.M.dtype)) for p in J.parts]
         self.shape = (J.n, self.basis.shape[1])
-        self.ends = np.cumsum([len(p.M) for p in self.parts])[:-1]
         self.gram = self.M @ self.M.T if len(self.M) < J.d else None
 
     def __call__(self, u: Array) -> Array:
-        inputs = [u if W is None else u @ W for W in self.W]
-        z = _beside([p.pull(g) for p, g in zip(self.parts, inputs, strict=True)])
+        z = np.zeros((len(u), len(self.M)), self.M.dtype)
+        for p, W, own in zip(self.parts, self.W, self.columns, strict=True):
+            change = p.pull(u if W is None else u @ W)
+            for here, there in own:
+                z[:, there] += change[:, here]
         if self.free is not None:
             z *= self.free
         z = z @ self.M @ self.M.T if self.gram is None else z @ self.gram
-        pieces = np.split(z, self.ends, axis=1) if len(self.parts) > 1 else [z]
+        pieces = [np.hstack([z[:, there] for _, there in own]) for own in self.columns]
         answers = [p.push(piece) for p, piece in zip(self.parts, pieces, strict=True)]
         return total(y if W is None else y @ W.T for y, W in zip(answers, self.W, strict=True))
+
+
+def _stacked(
+    matrices: list[Array], values: list[int]
+) -> tuple[Array, list[list[tuple[slice, slice]]]]:
+    """The rows of Q, K and V of all heads, and for every head which of its own stand where.
+
+    Heads of a group have the same keys and values: these stand there once.
+    """
+    known: dict[bytes, slice] = {}
+    rows: list[Array] = []
+    columns: list[list[tuple[slice, slice]]] = []
+    for M, p in zip(matrices, values, strict=True):
+        k, own = (len(M) - p) // 2, []
+        for here in (slice(k), slice(k, 2 * k), slice(2 * k, len(M))):
+            block = M[here]
+            start = sum(map(len, rows))
+            there = known.setdefault(block.tobytes(), slice(start, start + len(block)))
+            if there.start == start:
+                rows.append(block)
+            own.append((here, there))
+        columns.append(own)
+    return np.vstack(rows), columns
 
 
 def _unless_one(W: Array) -> Array | None:
     """None for the identity: products with it are left out."""
     return None if np.array_equal(W, np.eye(*W.shape)) else W
-
-
-def _beside(columns: list[Array]) -> Array:
-    return columns[0] if len(columns) == 1 else np.hstack(columns)
