@@ -76,6 +76,13 @@ def test_a_chapter_may_be_named_by_its_file(project: Project) -> None:
     assert project.chapter("book/slope.ipynb").name == "slope"
 
 
+def test_a_chapter_does_not_suffer_from_its_neighbours(project: Project) -> None:
+    (project.book / "slope.ipynb").write_text("{", encoding="utf-8")
+    assert project.chapter("distance").default_parameters == {"n": 3, "gap": 1.0}
+    with pytest.raises(BookError, match=r"slope\.ipynb is no valid notebook"):
+        project.chapter("slope")
+
+
 def test_an_unknown_parameter_is_answered_with_what_is_allowed(project: Project) -> None:
     with pytest.raises(BookError) as caught:
         project.chapter("distance").resolve({"m": 4})

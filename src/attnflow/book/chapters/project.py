@@ -18,7 +18,7 @@ import nbformat
 import yaml
 
 from attnflow.book.chapters.myst import trimmed
-from attnflow.book.chapters.pairs import load, notebook_paths
+from attnflow.book.chapters.pairs import load, notebook_paths, text_path
 from attnflow.book.chapters.parameters import BookError, Parameter, parse_parameters
 from attnflow.book.chapters.reach import needed, reach
 from attnflow.claims import read_claims
@@ -64,6 +64,10 @@ class Chapter(NamedTuple):
         return {n: p.parse(given[n]) if n in given else p.default for n, p in known.items()}
 
 
+#: What has been read, by the path and the digests of its files.
+_KNOWN: dict[tuple[Path | str, ...], Chapter | None] = {}
+
+
 class Project(NamedTuple):
     """A checkout: the book, the sources it calls, and where results go."""
 
@@ -99,12 +103,13 @@ class Project(NamedTuple):
         ]
 
     def chapter(self, name: str) -> Chapter:
-        """One chapter; a BookError that lists the others where there is none of that name."""
-        chapters = self.chapters()
-        name = Path(name).stem
-        if name not in chapters:
-            raise BookError(f"there is no chapter {name!r:.80}; there are {', '.join(chapters)}")
-        return chapters[name]
+        """One chapter, the only one that is read; a BookError that lists all where it is not there."""
+        path = self.book / f"{Path(name).stem}.ipynb"
+        found = read_chapter(path) if path in notebook_paths(self.book) else None
+        if found is None:
+            names = ", ".join(self.chapters())
+            raise BookError(f"there is no chapter {path.stem!r:.80}; there are {names}")
+        return found
 
     def claims(self) -> dict[str, dict[str, str]]:
         """claims.yml, by id."""
@@ -155,7 +160,18 @@ def find_project(start: Path | None = None) -> Project:
 
 
 def read_chapter(path: Path) -> Chapter | None:
-    """The chapter at `path`, or None for a notebook without a parameter cell."""
+    """The chapter at `path`, or None for a notebook without a parameter cell.
+
+    Notebooks are long and asked for often: what was read is remembered by the digests of both files.
+    """
+    files = [file for file in (path, text_path(path)) if file.is_file()]
+    seen: tuple[Path | str, ...] = (path, *map(_digest, files))
+    if seen not in _KNOWN:
+        _KNOWN[seen] = _parsed(path)
+    return _KNOWN[seen]
+
+
+def _parsed(path: Path) -> Chapter | None:
     notebook = load(path).current()
     cells = [c for c in notebook.cells if "parameters" in c.metadata.get("tags", [])]
     if not cells:

@@ -8,7 +8,9 @@ not its neighbours. :func:`needed` lists what must lie there for the imports to 
 from __future__ import annotations
 
 import ast
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from functools import lru_cache
 from importlib.util import resolve_name
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +18,8 @@ from typing import NamedTuple
 from IPython.core.inputtransformer2 import TransformerManager
 
 _ROOT = "attnflow"
+#: Texts whose parts are remembered: those of the package, its chapters' cells, and a few versions of each.
+_REMEMBERED = 4096
 
 
 class Want(NamedTuple):
@@ -64,8 +68,13 @@ def shown_again(path: Path) -> dict[str, str] | None:
 
     A file without a single import is no such file: it may hold what others read, as a version.
     """
-    tree, shown = ast.parse(path.read_text(encoding="utf-8")), dict[str, str]()
-    for node in tree.body:
+    return _shown(path.read_text(encoding="utf-8"))
+
+
+@lru_cache(_REMEMBERED)
+def _shown(text: str) -> dict[str, str] | None:
+    shown = dict[str, str]()
+    for node in ast.parse(text).body:
         if isinstance(node, ast.ImportFrom) and node.module and not node.level:
             if node.module.split(".")[0] != _ROOT or any(a.name == "*" for a in node.names):
                 return None
@@ -91,6 +100,7 @@ def module_file(package: Path, name: str) -> Path | None:
     return None
 
 
+@lru_cache(_REMEMBERED)
 def as_python(cell: str) -> str:
     """The cell as plain Python: magics become calls, and what a cell magic wraps is looked into."""
     if not cell.lstrip().startswith("%%"):
@@ -105,34 +115,57 @@ def as_python(cell: str) -> str:
 
 def _wants(package: Path, source: str, inside: str = "") -> list[Want]:
     """What a source imports; of a module that it names only before a dot, only those names."""
-    tree = ast.parse(source)
     out: list[Want] = []
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            out += [Want(alias.name) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            module = resolve_name("." * node.level + (node.module or ""), inside)
-            for alias in node.names:
-                out += _wanted(package, tree, module, alias)
+    for used in _imports(source):
+        if used.name is None:
+            out.append(Want(used.module))
+        else:
+            out += _wanted(package, resolve_name(used.module, inside), used)
     return [want for want in out if want.module.split(".")[0] == _ROOT]
 
 
-def _wanted(package: Path, tree: ast.AST, module: str, alias: ast.alias) -> list[Want]:
-    whole = f"{module}.{alias.name}"
+def _wanted(package: Path, module: str, used: _Import) -> list[Want]:
     home = module_file(package, module)
     shown = shown_again(home) if home is not None and home.name == "__init__.py" else None
-    if alias.name == "*":
+    if used.name == "*":
         return [Want(module)]
-    if alias.name in (shown or {}) or module_file(package, whole) is None:
-        return [Want(module, alias.name)]
-    names = _asked_of(tree, alias.asname or alias.name)
-    return [Want(whole)] if names is None else [Want(whole, name) for name in names or {""}]
+    whole = f"{module}.{used.name}"
+    if used.name in (shown or {}) or module_file(package, whole) is None:
+        return [Want(module, used.name)]
+    if used.asked is None:
+        return [Want(whole)]
+    return [Want(whole, name) for name in used.asked or ("",)]
 
 
-def _asked_of(tree: ast.AST, name: str) -> set[str] | None:
-    """The attributes that are asked of a name; None if it is used in any other way."""
-    nodes = list(ast.walk(tree))
-    dotted = [n for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)]
-    asked = [n for n in dotted if isinstance(n.value, ast.Name) and n.value.id == name]
-    uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
-    return {n.attr for n in asked} if len(uses) == len(asked) else None
+class _Import(NamedTuple):
+    """One name that a source imports, and what it does with it."""
+
+    module: str  # with leading dots, as it is written
+    name: str | None  # None: the module itself is imported
+    asked: (
+        tuple[str, ...] | None
+    )  # the attributes that are asked of it; None if it is used otherwise
+
+
+@lru_cache(_REMEMBERED)
+def _imports(source: str) -> tuple[_Import, ...]:
+    """What a source imports, by its text alone."""
+    nodes = list(ast.walk(ast.parse(source)))
+    uses = Counter(node.id for node in nodes if isinstance(node, ast.Name))
+    dotted, asked = Counter[str](), defaultdict[str, set[str]](set)
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            dotted[node.value.id] += 1
+            asked[node.value.id].add(node.attr)
+    out = []
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            out += [_Import(alias.name, None, None) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            for alias in node.names:
+                here = alias.asname or alias.name
+                plain = uses[here] == dotted[here]
+                found = tuple(sorted(asked[here])) if plain else None
+                out.append(_Import(module, alias.name, found))
+    return tuple(out)
