@@ -38,11 +38,11 @@ def followed(velocity, x0, times, since, **how):
     return found.y.T.reshape(len(times), *x0.shape)
 
 
-def plain_flow(x0, beta, times, normalised=True, causal=False):
+def plain_flow(x0, beta, times, normalised=True, causal=False, method="RK45"):
     def velocity(x):
         return plain_velocity(x, beta, normalised, causal)
 
-    return followed(velocity, x0, times, times[0], method="RK45", rtol=1e-11, atol=1e-12)
+    return followed(velocity, x0, times, times[0], method=method, rtol=1e-11, atol=1e-12)
 
 
 def circle(n, seed=3):

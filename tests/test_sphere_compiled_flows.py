@@ -179,7 +179,7 @@ def test_meeting_changes_no_share_where_it_is_not_needed():
     x, times = np.stack([ball(10, 3, seed) for seed in range(4)]), np.array([0.5, 2.0, 8.0, 20.0])
     fast, _ = compiled.clustered_tokens(x, 4.0, times, 0.99, 1e-4, False)
     for tokens, row in zip(x, fast, strict=True):
-        path = plain_flow(tokens, 4.0, np.append(0.0, times), False)[1:]
+        path = plain_flow(tokens, 4.0, np.append(0.0, times), False, method="LSODA")[1:]
         pairs = np.triu_indices(10, 1)
         want = [((y @ y.T)[pairs] >= 0.99).mean() for y in path]
         assert np.abs(row - want).max() <= 0.03
