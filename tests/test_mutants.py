@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import pickle
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from mutants import covering
 from mutants.covering import Cover, mathematical_tests
 from mutants.drawing import ROOT, modules, noticeable
 from mutants.trying import KILLED, SURVIVED, plan
@@ -90,3 +94,16 @@ def test_the_mathematics_is_drawn_from_and_the_machinery_is_not():
     assert not {name for name in found if name.startswith(("book/", "figures/", "assets/"))}
     assert "tests/test_softmax.py" in mathematical_tests()
     assert "tests/test_cli.py" not in mathematical_tests()
+
+
+def test_what_covers_a_line_travels_to_the_workers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = tmp_path / "held.json.gz"
+    found = {"lines": {"src/a.py": {"3": ["tests/test_a.py::test_b"]}}, "seconds": {}}
+    held.write_bytes(gzip.compress(json.dumps(found).encode()))
+    monkeypatch.setattr(covering, "_file", lambda name: held)
+    cover = pickle.loads(pickle.dumps(covering.load(1)))
+    assert set(cover.quickest("src/a.py", 3, chapters=False)) == {"tests/test_a.py::test_b"}
+    assert cover.quickest("src/a.py", 3, chapters=True) == []
+    assert cover.quickest("src/b.py", 3, chapters=False) == []

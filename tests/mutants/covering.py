@@ -132,7 +132,7 @@ def load(workers: int) -> Cover:
         for path, seen in found["lines"].items():
             for line, who in seen.items():
                 lines[path][line] += who
-    return Cover(lines, seconds)
+    return Cover({path: dict(seen) for path, seen in lines.items()}, seconds)
 
 
 def _start(name: str) -> subprocess.Popen[bytes]:
