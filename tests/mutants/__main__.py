@@ -43,7 +43,7 @@ def main() -> None:
         for key, row in pool.imap_unordered(partial(_try, cover), todo):
             rows[key] = row
             _save(given.seed, rows)
-            print(f"{len(rows)}/{len(drawn)} {row['verdict']} {key}: {row['after']}", flush=True)
+            print(f"{len(rows)}/{len(drawn)} {row['verdict']} {row['change']}", flush=True)
     print(summary(rows))
 
 
@@ -53,8 +53,8 @@ def _try(cover: covering.Cover, mutant: Mutant) -> tuple[str, dict[str, Any]]:
     expected = sum(cover.seconds.get(name, 0.0) for name in tests)
     before, after = mutant.change()
     outcome = trying.attempt(mutant, tests, chapters, expected)
-    row = {**outcome._asdict(), "before": before, "after": after, "tests": len(tests)}
-    return mutant.key, row
+    change = f"{mutant.path}: {before} -> {after}"  # lines move, changes do not
+    return mutant.key, {**outcome._asdict(), "change": change, "tests": len(tests)}
 
 
 def _alive(row: dict[str, Any]) -> bool:
@@ -68,16 +68,11 @@ def equivalents() -> dict[str, str]:
     return {row["change"]: row["reason"] for row in yaml.safe_load(EQUIVALENT.read_text()) or ()}
 
 
-def change(key: str, row: dict[str, Any]) -> str:
-    """How a mutant is named in equivalent.yml: lines move, changes do not."""
-    return f"{key.split(':')[0]}: {row['before']} -> {row['after']}"
-
-
 def counts(rows: dict[str, Any]) -> dict[str, Any]:
     """How many were drawn, noticed, could not be noticed, and survived."""
     same = equivalents()
-    alive = [key for key, row in rows.items() if _alive(row)]
-    listed = sum(change(key, rows[key]) in same for key in alive)
+    alive = [row["change"] for row in rows.values() if _alive(row)]
+    listed = sum(change in same for change in alive)
     killed = len(rows) - len(alive)
     return {
         "mutants": len(rows),

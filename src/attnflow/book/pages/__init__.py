@@ -14,6 +14,7 @@
 ``pictures``   every figure as a file; a card a chapter; the gallery
 ``numbers``    figures have numbers
 ``surveyed``   how much of its tolerance each claim uses over many runs
+``mutations``  how many random changes of the mathematics are noticed
 ``charts``     results of the benchmarks, drawn
 ``labs``       laboratories, and what is said where no script runs
 ``api``        the reference: every public name with formula, source and example
