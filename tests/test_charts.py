@@ -16,8 +16,8 @@ ROWS = [
 def test_a_line_for_every_column_and_case_and_no_point_where_nothing_was_measured():
     found = {line.name: line.points for line in lines(ROWS, "n", ["seconds", "POT"], "eps")}
     assert found == {
-        "seconds, eps = 0.1": ((1000.0, 0.01), (4000.0, 0.1)),
-        "seconds, eps = 0.01": ((1000.0, 0.02),),
+        "attnflow, eps = 0.1": ((1000.0, 0.01), (4000.0, 0.1)),
+        "attnflow, eps = 0.01": ((1000.0, 0.02),),
         "POT, eps = 0.1": ((1000.0, 1.0),),
     }
 

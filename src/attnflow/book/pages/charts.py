@@ -28,6 +28,8 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 230, 36, 52
 #: Legible on white and on black.
 _COLOURS = ("#2a7fb8", "#d9822b", "#3a9d5d", "#c0504d", "#8a63b5", "#7f7f7f")
 _DASHES = ("", "7 4", "2 3", "9 3 2 3")
+#: The column of this package's own times; others have the name of a peer.
+_OURS = "seconds"
 
 
 class Line(NamedTuple):
@@ -56,7 +58,8 @@ def lines(rows: list[dict[str, Any]], x: str, columns: list[str], by: str | None
                 if (not by or row.get(by) == case) and (row.get(column) or 0) > 0 and row[x] > 0
             )
             if points:
-                name = f"{column}, {by} = {case:g}" if by and case is not None else column
+                whose = "attnflow" if column == _OURS else column
+                name = f"{whose}, {by} = {case:g}" if by and case is not None else whose
                 out.append(Line(name, colour, dash, points))
     return out
 
