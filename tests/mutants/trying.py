@@ -104,7 +104,9 @@ def install(mutant: Mutant) -> None:
 
     importlib.machinery.SourceFileLoader.get_data = get_data  # type: ignore[method-assign]
     if "numba" in changed.decode():  # its cache looks at the file, which has not changed
-        os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="mutant-")
+        import numba  # which has read its environment before
+
+        numba.config.CACHE_DIR = tempfile.mkdtemp(prefix="mutant-")
 
 
 def _tests(mutant: Mutant, tests: list[str]) -> int:
