@@ -1,7 +1,7 @@
 """``{mutations} FILE``: how many random changes of the mathematics somebody noticed.
 
 The file is written by ``make mutants``. A mutant is *noticed* if a test fails, a check or control of a
-chapter comes out otherwise, or a number is no longer the stored one; those that cannot be noticed are
+chapter comes out otherwise, or a number is another than without the change; those that cannot be noticed are
 listed with the reason in ``tests/mutants/equivalent.yml``.
 """
 
@@ -63,13 +63,15 @@ class Mutations(SphinxDirective):
         known = root / "tests" / "mutants" / "equivalent.yml"
         for file in (path, known):
             self.env.note_dependency(str(file))
-        held = json.loads(path.read_text("utf-8"))
+        held = json.loads(path.read_text("utf-8")) if path.is_file() else None
         listed = yaml.safe_load(known.read_text("utf-8")) if known.is_file() else None
         equal = {row["change"]: row["reason"] for row in listed or ()}
         return [nodes.raw("", _page(held, equal), format="html")]
 
 
-def _page(held: Mapping[str, Any], equal: Mapping[str, str]) -> str:
+def _page(held: Mapping[str, Any] | None, equal: Mapping[str, str]) -> str:
+    if held is None:
+        return "<p>No campaign is stored yet: <code>make mutants</code> runs one.</p>"
     rows = held["mutants"]
     found = lines(rows, equal)
     noticed, same, missed = (
