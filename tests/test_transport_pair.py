@@ -1,5 +1,7 @@
 """Two measures: the fast bridge is the dense one, at the accuracy that it states."""
 
+import sys
+
 import numpy as np
 import pytest
 from clouds import cloud, drawn_masses, masses
@@ -11,6 +13,7 @@ from tolerances import DEFAULT_TOL, EXPONENTIAL, ROUNDING, SIX_SINGLE_DIGITS, SO
 from attnflow import transport
 from attnflow.errors import NotConverged
 from attnflow.kernels import FastPair, squared_distances
+from attnflow.transport import pair
 from attnflow.transport.aligned import aligned
 from attnflow.transport.rough import Rough
 
@@ -169,3 +172,27 @@ def test_large_problems_find_the_marginals_with_rough_products(n):
     plan = found.plan()
     assert np.abs(plan.sum(axis=1) - 1 / n).sum() <= DEFAULT_TOL + EXPONENTIAL
     assert np.abs(plan.sum(axis=0) - 1 / n).sum() <= DEFAULT_TOL + EXPONENTIAL
+
+
+def test_without_transforms_it_is_dense_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "finufft", None)
+    found = transport.pair_bridge(cloud(30, 2), another(20, 2), 1.0)
+    assert (found.method, found.converged) == ("dense", True)
+
+
+def test_where_measures_lie_does_not_choose_the_method() -> None:
+    x, y = cloud(3000, 2), another(3000, 2)
+    for place in (1e-6, 0.3, 1e3):
+        assert pair._cheaper(x, y - y.mean(axis=0) + place, 1.0)
+        assert pair._cheaper(x - x.mean(axis=0) + place, y, 1.0)
+
+
+def test_a_fast_bridge_that_comes_to_a_halt_is_refused() -> None:
+    """A cloud to two narrow clusters: more of the same steps would not lead anywhere."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(30, 1))
+    y = 0.1 * rng.normal(size=(30, 1)) + np.repeat([-2.0, 2.0], 15)[:, None]
+    with pytest.raises(ValueError, match="range too widely for its accuracy"):
+        transport.pair_bridge(x, y, 0.1, method="fast", max_iter=200)
+    found = transport.pair_bridge(x, y, 0.1)
+    assert (found.method, found.converged) == ("dense", True)

@@ -85,6 +85,22 @@ def sinkhorn(
     >>> bool(np.allclose(plan.sum(axis=0), 0.5) and np.allclose(plan.sum(axis=1), 0.5))
     True
     """
+    found = balanced(scores, a, b, tol, max_iter)
+    if not found.converged:
+        advice = "increase max_iter, or lower the scores (a larger eps)"
+        said = NotConverged.after("sinkhorn", found.iterations, found.residual, tol, advice)
+        warnings.warn(said, stacklevel=2)
+    return found
+
+
+def balanced(
+    scores: ArrayLike, a: ArrayLike | None, b: ArrayLike | None, tol: float, max_iter: int
+) -> Potentials:
+    """What :func:`sinkhorn` finds; whoever calls it looks whether it converged.
+
+    >>> balanced([[1.0, -2.0], [0.5, 3.0]], None, None, 1e-9, 100).converged
+    True
+    """
     s = validate.array(scores, "scores", 2)
     if s.size == 0:
         raise ValueError(f"scores must not be empty, got shape {s.shape}")
@@ -95,11 +111,6 @@ def sinkhorn(
     live = s if rows.all() and columns.all() else s[np.ix_(rows, columns)]
     f, g = np.zeros(len(p)), np.zeros(len(q))
     f[rows], g[columns], residual, iterations = _solve(live, p[rows], q[columns], tol, max_iter)
-    if not residual <= tol:
-        advice = "increase max_iter, or lower the scores (a larger eps)"
-        warnings.warn(
-            NotConverged.after("sinkhorn", iterations, residual, tol, advice), stacklevel=2
-        )
     return Potentials(f, g, s, p, q, iterations, residual, residual <= tol)
 
 

@@ -24,7 +24,7 @@ from attnflow.kernels.fast import DENSE_BYTES, MAX_DIMENSION, MAX_MODES
 from attnflow.kernels.transforms import available, modes_needed
 from attnflow.softmax import softmax_rows
 from attnflow.transport.aligned import aligned, balanced_products
-from attnflow.transport.balance import sinkhorn
+from attnflow.transport.balance import balanced
 from attnflow.validate import Array
 
 #: Nanoseconds on one core: an entry of a matrix over a balancing; a token and a mode of a box.
@@ -107,15 +107,24 @@ def pair_bridge(
     if method == "fast" or (method == "auto" and _cheaper(x, y, eps)):
         found = _fast(x, y, eps, p, q, tol, max_iter)
         if found is not None:
-            return found
+            return _told(found, tol)
         if method == "fast":
             raise ValueError(_TOO_WIDE)
     if 8 * len(x) * len(y) > DENSE_BYTES:
         raise ValueError(f"{_TOO_WIDE}; got {len(x)} and {len(y)} tokens, too many for a matrix")
-    dense = sinkhorn(-squared_distances(x, y, 2 * eps), p, q, tol=tol, max_iter=10 * max_iter)
-    return PairBridge(
+    dense = balanced(-squared_distances(x, y, 2 * eps), p, q, tol, 10 * max_iter)
+    return _told(PairBridge(
         x, y, eps, p, q, dense.f, dense.g, dense.iterations, dense.residual, dense.converged, "dense"
-    )  # fmt: skip
+    ), tol)  # fmt: skip
+
+
+def _told(found: PairBridge, tol: float) -> PairBridge:
+    """The same; warns the caller of pair_bridge where it has not converged."""
+    if not found.converged:
+        advice = "increase max_iter, or tol"
+        said = NotConverged.after("pair_bridge", found.iterations, found.residual, tol, advice)
+        warnings.warn(said, stacklevel=3)
+    return found
 
 
 _TOO_WIDE = (
@@ -139,12 +148,6 @@ def _fast(
     f, g = np.zeros(len(a)), np.zeros(len(b))
     f[rows] = found.f + (live_x**2).sum(axis=1) / (2 * eps)
     g[columns] = found.g + (live_y**2).sum(axis=1) / (2 * eps)
-    if not found.residual <= tol:
-        advice = "increase max_iter, or tol"
-        warnings.warn(
-            NotConverged.after("pair_bridge", found.iterations, found.residual, tol, advice),
-            stacklevel=3,
-        )
     return PairBridge(
         x, y, eps, a, b, f, g, found.iterations, found.residual, found.residual <= tol, "fast"
     )
