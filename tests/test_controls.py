@@ -7,7 +7,8 @@ chapter share one pass over it (see controls/chapter.py), which the first of the
 
 A sabotage acts from its claim's section on (see sabotage/__init__.py), and cells on which the check
 does not depend are left out (see controls/slices.py). With `pytest --replay` all act from the first
-cell on and every cell runs: slow, but a mistake that then cancels itself out is found.
+cell on and every cell runs: slow, but a mistake that then cancels itself out is found. A chapter's
+last section, its own controls, is nbval's: no claim's check is there.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "one_step": {"repeats": 100},
     "normalisation": {"n": 8, "draws": 3},
 }
+#: The section of a chapter's own controls: nbval compares them, and no sabotage is noticed by one.
+CONTROLS = "What would break it"
 CHAPTERS = list(dict.fromkeys([*SMALL, *PROJECT.chapters()]))
 for module in sorted((Path(__file__).parent / "sabotage").glob("[a-z]*.py")):
     importlib.import_module(f"sabotage.{module.stem}")
@@ -68,7 +71,7 @@ def report(request: pytest.FixtureRequest) -> Callable[[str], Report]:
             for claim, wrong in SABOTAGE.items()
             if claim in asked and CLAIMS[claim]["chapter"] == chapter
         ]
-        cells = read_cells(PROJECT.chapter(chapter).read())
+        cells = [c for c in read_cells(PROJECT.chapter(chapter).read()) if c.section != CONTROLS]
         return survey(cells, SMALL.get(chapter, {}), dict.fromkeys(chosen))
 
     return of

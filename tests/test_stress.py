@@ -58,6 +58,7 @@ class Siege:
                     victim, _ = self.plan.pop()
                     if victim == "driver":
                         driver.process.kill()
+                        driver.process.wait()  # the next shot at a driver is at another one
                     else:
                         self._kill_a_kernel(driver)
                 time.sleep(0.05)
