@@ -16,6 +16,7 @@ from attnflow.attention import (
 )
 from attnflow.attention import fast as fast_module
 from attnflow.attention import layer as layer_module
+from attnflow.transport import self_bridge
 
 # rows that the fast kernel cannot give
 
@@ -82,6 +83,23 @@ def test_an_outlier_of_little_or_no_weight_moves_as_by_the_layer(kind, mass, n):
     w = np.full(n, (1 - mass) / (n - 1))
     w[0] = mass
     assert error(FastLayer(attention), attention, x, w) <= 1e-8
+
+
+def test_a_lonely_token_that_sees_itself_as_much_as_all_others_has_its_scaling_solved() -> None:
+    """Its mass m changes nothing for the others, whose sum at it is s: a (s + a m) = 1, here with m = s^2.
+
+    Both are 1e-14, which is lost in the fast kernel's error.
+    """
+    J, x = np.eye(1), np.clip(cloud(1500, 1), -2.5, 2.5)
+    x[0] = 10.0
+    others = self_bridge(x[1:], 1.0, method="dense", tol=1e-13)
+    seen = np.exp(-((x[0] - x[1:, 0]) ** 2) / 2) * others.scaling / 1499
+    s = seen.sum()
+    a, m = 2 / (s * (1 + np.sqrt(5))), s**2
+    w = np.append(m, np.full(1499, (1 - m) / 1499))
+    got = SinkhornAttention(J, J, J, method="fast", tol=1e-8).velocity(x, w)
+    want = a * (seen @ x[1:, 0] + a * m * x[0, 0])
+    assert abs(got[0, 0] - want) <= 1e-8 * np.abs(x).max()
 
 
 @pytest.mark.parametrize("kind", [L2Attention, SinkhornAttention])

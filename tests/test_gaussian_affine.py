@@ -137,3 +137,9 @@ def test_covariances_of_lower_rank_are_refused_with_the_rule():
             assert "cov must be positive definite" in str(refused)  # noqa: PT017
         else:
             assert relative(B, v @ v.T) <= ROUNDING
+
+
+def test_queries_of_fewer_coordinates_than_the_covariance_are_refused() -> None:
+    two = SoftmaxAttention(np.eye(2), np.eye(2), np.ones((3, 2)))
+    with pytest.raises(ValueError, match=r"must map 3 coordinates .* got Q \(2, 2\) and 3 outputs"):
+        affine_velocity(two, np.eye(3), np.zeros(3))

@@ -55,6 +55,14 @@ def test_the_growth_of_the_exact_solution():
     assert 1e7 < np.linalg.eigvalsh(found.cov)[-1] < 1e9
 
 
+def test_three_moments_before_a_blow_up_are_enough_for_a_rate() -> None:
+    """1/(1 - 2t) at 0, 0.2 and 0.4; the next moment, 0.6, is beyond the blow-up."""
+    found = growth(SoftmaxAttention([[1.0]], [[1.0]], [[1.0]]), 1.0, 400.0)
+    assert abs(found.rate - np.log(5) / 0.8) <= 1e-6
+    assert abs(found.time - 0.2) <= CONDITIONED
+    assert abs(found.cov[0, 0] - 1 / 0.6) <= 1e-6
+
+
 def test_bad_layers_are_refused():
     with pytest.raises(ValueError, match="V must be invertible, got a singular value 0"):
         cone(A, np.diag([1.0, 1.0, 0.0]), np.eye(3))
@@ -62,6 +70,8 @@ def test_bad_layers_are_refused():
         cone_axes(np.eye(2), np.eye(2))
     with pytest.raises(ValueError, match=r"V must be 2 by 2, got shape \(3, 3\)"):
         cone(np.eye(2), V, np.eye(2))
+    with pytest.raises(ValueError, match=r"cov must be 2 by 2, got shape \(2, 3\)"):
+        cone(np.eye(2), np.eye(2), np.ones((2, 3)))
     with pytest.raises(ValueError, match="cov must be symmetric, got a difference 1"):
         cone(np.eye(2), np.eye(2), [[1.0, 1.0], [0.0, 1.0]])
     with pytest.raises(ValueError, match="until must lie well before the end of the flow"):

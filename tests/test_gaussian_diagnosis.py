@@ -246,3 +246,13 @@ def test_the_power_of_the_growth_is_two_for_softmax_and_zero_for_sinkhorn():
         one = system.System(attention, 1e6 * ONE, np.zeros(1), clock=0.0)
         got = diagnosis.power(one, 0.0, one.start, one.rate(0.0, one.start))
         assert abs(got - want) <= 1e-5
+
+
+def test_a_blow_up_along_one_axis_is_seen_before_the_last_word() -> None:
+    """diag(s, u) with s' = 2 s^2 and u' = -4 u^2: 1/(2s) is left, at every scale of the cloud."""
+    I = np.eye(2)  # noqa: E741
+    one = SoftmaxAttention(np.diag([1.0, -2.0]), I, I)
+    for s in (1e10, 1e14):
+        here = system.System(one, np.diag([s, 1.0]), np.zeros(2), clock=0.0)
+        left = diagnosis.time_left(here, 1.0, here.start, last_word=False)
+        assert abs(left * 2 * s - 1) <= 1e-6

@@ -22,6 +22,14 @@ def test_slow_growth_is_not_yet_decided():
     assert fate(shear, np.diag([1.0, 0.005])).outcome == "undecided"
 
 
+def test_a_largest_eigenvalue_that_grows_by_a_third_has_no_limit() -> None:
+    """diag(e^{2ct}, c) with c = 0.001 grows by e^{0.3} from time 150 to 300."""
+    shear = SoftmaxAttention([[0, 1], [-1, 0]], I2, [[0, -1], [0, 0]])
+    found = fate(shear, np.diag([1.0, 0.001]))
+    assert abs(np.log(found.cov[0, 0]) - 0.6) <= 1e-4
+    assert (found.outcome, found.rank) == ("undecided", -1)
+
+
 def test_a_blow_up_along_a_spiral_is_one():
     """A definite, V with complex eigenvalues: the rate is no guide, since the axis turns."""
     Q, K, V = np.random.default_rng([0, 2, 149]).normal(size=(3, 2, 2)) / np.sqrt(2)

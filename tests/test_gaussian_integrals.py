@@ -68,6 +68,7 @@ def test_l2_attention_does_not_conserve_it():
         (np.diag([1.0, 2.0]), r"A must be symmetric with A\^2 = I, got a defect of 3"),
         ([[1.0, 1.0], [0.0, -1.0]], r"A must be symmetric with A\^2 = I, got a defect of 1"),
         (np.eye(3), r"A must be square, 2 by 2, got shape \(3, 3\)"),
+        (np.eye(1), r"A must be square, 2 by 2, got shape \(1, 1\)"),
         ([[np.nan, 0.0], [0.0, 1.0]], "A must"),
     ],
 )

@@ -186,3 +186,14 @@ def test_a_flow_has_converged_unless_it_left_the_numbers_behind():
     ):
         flow = gaussian_flow(layer(kind, ONE, ONE, ONE), 1.0, [0.0, end])
         assert (flow.stopped, flow.converged) == (stopped, converged)
+
+
+@pytest.mark.parametrize("method", ["DOP853", "BDF"])
+@pytest.mark.parametrize("speed", [1.0, 1e20, 1e45, 1e50])
+def test_a_flow_is_followed_to_its_end_at_every_speed(method: str, speed: float) -> None:
+    """s' = 2 speed s^2 from 1 is 4 at 0.375/speed."""
+    fast = system.System(SoftmaxAttention(ONE, ONE, speed * ONE), ONE, np.zeros(1), clock=0.0)
+    times = np.array([0.25, 0.375]) / speed
+    found = leg.follow(fast, method, 0.0, fast.start, times, lambda y: "", rtol=1e-10)
+    assert found.stop == "end"
+    assert np.abs(found.states[:, 0] ** 2 - [2, 4]).max() <= STIFF

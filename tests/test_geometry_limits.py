@@ -361,3 +361,14 @@ def test_two_tokens_at_zero_are_no_matrix_of_distances(recwarn):
     """scipy warns of square arrays that look like one."""
     limit(SoftmaxAttention(ID, ID, ID), np.zeros((2, 2)))
     assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    ("copies", "kind"), [([2, 2, 2, 1], "undecided"), ([2, 2, 2, 2], "hyperplanes")]
+)
+def test_four_levels_are_believed_where_they_are_half_as_many_as_tokens(
+    copies: list[int], kind: str
+) -> None:
+    rng = np.random.default_rng(15)
+    coordinates, _ = groups([[-1.2], [-0.3], [0.4], [1.5]], copies, 1e-6, rng)
+    assert limit(SIMPLE, at_levels(SIMPLE.V, coordinates, rng)).kind == kind

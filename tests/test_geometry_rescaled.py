@@ -16,7 +16,7 @@ from attnflow.attention import (
     SoftmaxAttention,
     UnnormalisedAttention,
 )
-from attnflow.geometry import rescaled_flow
+from attnflow.geometry import rescaled, rescaled_flow
 
 TILTED = np.array([[0.6, 0.8], [-0.3, 0.2]])
 
@@ -206,3 +206,30 @@ def test_rescaled_flows_refuse_times_before_zero_or_out_of_order(times, message)
 def test_rescaled_flows_refuse_what_are_not_tokens(z0, message):
     with pytest.raises(ValueError, match=message):
         rescaled_flow(LAYERS["softmax"], z0, [0.0, 1.0])
+
+
+def test_where_v_is_singular_that_coordinate_stays_as_it_was() -> None:
+    """z' = V(Pz - z) has no second coordinate; groups are looked for from t = 20 on."""
+    z0 = np.array([[1.0, 0.3], [-0.7, 0.5], [0.2, -1.0]])
+    flow = rescaled_flow(SoftmaxAttention(ID, ID, np.diag([1.0, 0.0])), z0, [0.0, 25.0])
+    assert (flow.states[-1, :, 1] == z0[:, 1]).all()
+    assert abs(flow.states[-1, 0, 0] - flow.states[-1, 2, 0]) <= LATE
+
+
+def test_looks_are_nearer_where_a_coordinate_shrinks() -> None:
+    """Between two looks differences fall by e^-8, and they fall by the distance of the exponents."""
+    looks = rescaled._looks(np.diag([1.0, -0.6]), np.array([0.0, 34.0]), one_head=True)
+    assert np.abs(looks - [20.0, 25.0, 30.0]).max() <= 1e-12
+
+
+def test_tied_tokens_keep_how_attention_is_divided_among_them() -> None:
+    """After a look at tokens 1e-12 apart, moving one of them changes what they get, not how."""
+    layer = SoftmaxAttention(ID, ID, ID)
+    tied = np.array([[1.0, 0.0], [1.0, 1e-12], [-1.0, 0.5]])
+    moved = np.array([[1.0, 0.0], [1.5, 0.3], [-1.0, 0.5]])
+    head = rescaled._Grouped(layer, 3, [0.25, 0.5, 0.25])
+    head.look(tied)
+    assert head.groups.tolist() == [0, 0, 1]
+    P, free = head.matrix(moved), layer.matrix(moved, [0.25, 0.5, 0.25])
+    assert np.abs(P[:, 1] / P[:, 0] - 2).max() <= 1e-11
+    assert np.abs(P[:, 2] - free[:, 2]).max() <= 1e-15

@@ -9,7 +9,7 @@ from tolerances import DEFAULT_TOL, FAST_BRIDGE, ROUNDING
 
 from attnflow import transport
 from attnflow.errors import MissingPackage
-from attnflow.kernels import DenseKernel
+from attnflow.kernels import DenseKernel, transforms
 from attnflow.kernels.fast import FastKernel, cheaper
 from attnflow.transport import bridge as bridge_module
 
@@ -247,3 +247,12 @@ def test_the_fast_bridge_refuses_four_dimensions_and_auto_does_not():
     with pytest.raises(ValueError, match="needs d <= 3, got d = 4"):
         transport.self_bridge(np.zeros((2, 4)), 1.0, method="fast")
     assert transport.self_bridge(np.zeros((2, 4)), 1.0).converged
+
+
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_tokens_are_taken_plane_by_plane_and_row_by_row(d: int) -> None:
+    """On a grid coarser than the cells there are no ties: the last coordinate is the slowest."""
+    steps = np.linspace(-3.0, 3.0, 7)
+    grid = np.stack(np.meshgrid(*[steps] * d), axis=-1).reshape(-1, d)
+    angles = np.random.default_rng(0).permutation(grid).T  # (d, n)
+    assert (transforms._sorted(angles) == np.lexsort(angles)).all()

@@ -268,3 +268,9 @@ def test_up_to_that_temperature_divergences_of_paths_have_seven_digits():
     for s in (0.25, 1.0, 9.0):
         found = langevin.path_divergence(Gaussian(0.0, s), 10.9 * s)
         assert abs(found.value / gaussian.langevin_path_kl(s, 10.9 * s) - 1) <= 5e-7
+
+
+def test_both_forms_of_the_divergence_agree_at_a_high_temperature() -> None:
+    """Where drifts bend most in time, so that a rule of few nodes would show."""
+    got = langevin.path_divergence(Gaussian(0.0, 1.0), 5.0)
+    assert abs(got.girsanov / got.value - 1) <= EXPONENTIAL

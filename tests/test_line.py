@@ -76,3 +76,10 @@ def test_deviations_are_those_of_the_components_on_the_line_only():
         line.deviations(Gaussian([0.0, 0.0], np.eye(2)))
     with pytest.raises(TypeError, match="density must be of type GaussianMixture, got 'bell'"):
         line.deviations("bell")
+
+
+def test_the_width_and_the_resolution_of_a_grid_are_given_by_name() -> None:
+    named = line.line_grid(density=MIX, eps=0.1, half_width=15.0)
+    assert named.x.tolist() == line.line_grid(MIX, 0.1, half_width=15.0).x.tolist()
+    with pytest.raises(TypeError, match="positional argument"):
+        line.line_grid(MIX, 0.1, 15.0)  # type: ignore[misc]

@@ -280,6 +280,8 @@ def test_there_are_enough_tokens():
 def test_every_head_has_its_matrices():
     with pytest.raises(ValueError, match="one matrix per head, got 2, 1 and 2"):
         multi_head_upper_bound([I2, I2], [I2], [I2, I2], 1.0, 4)
+    with pytest.raises(ValueError, match="one matrix per head, got 1, 1 and 2"):
+        multi_head_upper_bound([I2], [I2], [I2, I2], 1.0, 4)
     with pytest.raises(ValueError, match="one matrix per head, got 0, 0 and 0"):
         multi_head_upper_bound([], [], [], 1.0, 4)
     with pytest.raises(ValueError, match="W must be finite, got nan"):

@@ -9,7 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tolerances import EXPONENTIAL, ROUNDING
 
+from attnflow.errors import NotConverged
 from attnflow.lipschitz import (
+    crowd,
     dual,
     exponent,
     exponent_lower_bound,
@@ -83,6 +85,28 @@ def test_an_orthogonal_matrix_is_known():
     turn = 2.0
     A = np.array([[math.cos(turn), -math.sin(turn)], [math.sin(turn), math.cos(turn)]])
     assert abs(exponent(A).value - (1 - math.cos(turn)) / 2) <= EXPONENTIAL
+
+
+@pytest.mark.parametrize(
+    ("A", "want"), [(-I3, 1.0), (8 * I2, 1.0), ([[0.0, 1.0], [-1.0, 0.0]], 0.5)]
+)
+def test_a_point_that_is_not_the_best_says_how_much_it_misses(
+    A: list[list[float]], want: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = crowd.best_in_plane
+    monkeypatch.setattr(crowd, "best_in_plane", lambda *given: 0.9 * honest(*given))
+    with pytest.warns(NotConverged, match="the exponent may be larger by that share"):
+        found = exponent(A)
+    assert not found.converged
+    assert found.value < 0.999 * want
+    assert abs(found.value + found.residual - want) <= EXPONENTIAL
+
+
+def test_the_interval_is_halved_down_to_rounding_and_no_further() -> None:
+    """It has length 7, and numbers near 1 are rounded by at most half of their spacing."""
+    rounding = np.spacing(1.0) / 2
+    halvings = exponent(SKEW).iterations
+    assert 7 / 2**halvings <= rounding < 7 / 2 ** (halvings - 1)
 
 
 def test_without_scores_there_is_nothing_to_gain():

@@ -163,3 +163,11 @@ def test_changes_have_the_shape_of_what_they_change():
         jvp(heads, x, np.ones(4))
     with pytest.raises(ValueError, match="u must be finite, got nan"):
         vjp(heads, x, np.full((4, 3), np.nan))
+
+
+def test_what_is_in_single_precision_already_is_not_copied() -> None:
+    """The attention of n tokens has n^2 entries: it is held once."""
+    part = Linearised(*layer(0), dtype=np.float32).parts[0]
+    again = part.single()
+    for name in ("M", "W", "q", "k", "v", "P", "mean"):
+        assert np.shares_memory(getattr(again, name), getattr(part, name))

@@ -132,3 +132,39 @@ def test_without_scores_or_values_there_is_nothing_to_bound():
     assert two_leaders_bound(0 * I2, I2, 1.0, 4) == 0
     assert two_leaders_bound(I2, 0 * I2, 1.0, 4) == 0
     assert np.isfinite(two_leaders(0 * I2, I2, 1.0, 4)).all()
+
+
+def best_on_a_grid(A: np.ndarray, V: np.ndarray, R: float, n: int, x: np.ndarray) -> float:
+    """In the plane: the largest answer with followers on the ray of x, over angles and places."""
+    y = A @ x
+    across = np.array([-y[1], y[0]]) / np.linalg.norm(y)
+    turn, rho = np.meshgrid(np.linspace(0, math.pi / 2, 300), np.linspace(0, 1, 300))
+    lead = R**2 * rho * (np.cos(turn) * np.linalg.norm(y) - rho * (x @ y))
+    p = expit(lead - math.log((n - 2) / 2))
+    answer = math.sqrt((n - 2) / 2) * p * R**2 * np.sin(turn) * rho * np.linalg.norm(y)
+    return float((answer * np.linalg.norm(V @ across)).max())
+
+
+@pytest.mark.parametrize(
+    ("A", "V", "n"),
+    [
+        ([[-2.0, 3.0], [-2.0, 0.0]], [[2.0, 1.0]], 5000),
+        ([[0.0, -2.0], [-1.0, -2.0]], [[1.0, 1.0]], 12),
+        ([[1.0, -2.0], [2.0, 3.0]], [[1.0, -2.0]], 12),
+    ],
+)
+def test_followers_on_an_axis_of_the_symmetric_part_do_not_answer_more(
+    A: list[list[float]], V: list[list[float]], n: int
+) -> None:
+    scores, values = np.array(A), np.array(V)
+    bound = two_leaders_bound(scores, values, 1.0, n)
+    for x in np.linalg.eigh(scores + scores.T)[1].T:
+        assert best_on_a_grid(scores, values, 1.0, n, x) <= bound * (1 + EXPONENTIAL)
+
+
+def test_followers_between_two_eigenvectors_do_not_answer_more() -> None:
+    A, n, R = np.diag([8.0, -1.0]), 5000, 1.5
+    turns = np.linspace(0, math.pi / 2, 40)
+    found = [best_on_a_grid(A, I2, R, n, np.array([np.cos(t), np.sin(t)])) for t in turns]
+    assert 1 <= int(np.argmax(found)) < len(turns) - 1
+    assert max(found) <= two_leaders_bound(A, I2, R, n) * (1 + EXPONENTIAL)

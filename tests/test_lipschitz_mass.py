@@ -106,3 +106,12 @@ def test_the_bound_from_below_takes_values_of_every_size():
     want = sigmoid_leaders_bound(A, V, 1.0, 9, 4)
     for size in (1e-300, 1e300):
         assert sigmoid_leaders_bound(A, size * V, 1.0, 9, 4) == pytest.approx(size * want)
+
+
+@pytest.mark.parametrize("n", [3, 6])
+def test_where_nobody_says_how_many_one_token_leads(n: int) -> None:
+    x = sigmoid_leaders(SKEW, 2.0, n)
+    scores = x[1:] @ SKEW.T @ x.T
+    most = 4 * np.linalg.norm(SKEW, 2)
+    assert np.abs(scores[:, 0] / most - 1).max() <= ROUNDING
+    assert scores[:, 1:].max() < 0.99 * most

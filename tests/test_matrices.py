@@ -9,7 +9,7 @@ from tolerances import (
     CONDITIONED,
 )
 
-from attnflow.matrices import covariance, spectral
+from attnflow.matrices import covariance, root, spectral
 
 
 def test_covariances_are_symmetrised_and_numbers_are_variances():
@@ -27,3 +27,7 @@ def test_a_spectral_function_is_the_function_of_the_matrix(d, seed):
     assert np.abs(spectral(np.exp, S) - expm(S)).max() <= CONDITIONED
     assert np.abs(spectral(lambda s: 1 / s, S) - inv(S)).max() <= CONDITIONED
     assert np.abs(spectral(lambda s: s**3, -S) + S @ S @ S).max() <= CONDITIONED
+
+
+def test_the_root_of_an_eigenvalue_that_rounding_made_negative_is_zero() -> None:
+    assert root(np.diag([-1e-17, 4.0])).tolist() == [[0.0, 0.0], [0.0, 2.0]]

@@ -231,3 +231,11 @@ def test_the_running_mean_at_geometric_positions_has_the_norm_of_the_formula(rat
 def test_positions_must_grow(bad):
     with pytest.raises(ValueError, match=f"ratio must be above 1, got {bad}"):
         running_mean_norm(bad, 10)
+
+
+@pytest.mark.parametrize(
+    ("positions", "said"), [([-0.5, 0.25], r"-0\.5 to 0\.25"), ([0.5, 1.5], r"0\.0 to 1\.5")]
+)
+def test_positions_are_refused_with_where_they_reach(positions: list[float], said: str) -> None:
+    with pytest.raises(ValueError, match=f"got {said}$"):
+        MaskedMeanField(SoftmaxAttention(I2, I2, I2), positions)

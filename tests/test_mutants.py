@@ -8,6 +8,7 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,13 +61,44 @@ def test_trying_a_mutant_leaves_the_file_alone():
     assert path.read_bytes() == before
 
 
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Three modules: plain, compiled, and one that calls what is compiled."""
+    files = {
+        "plain.py": "import numpy\nLARGE = 3\n\ndef f(x):\n    x = x + LARGE\n    return x\n",
+        "compiled.py": "from numba import njit\n\n@njit\ndef g(x):\n    return x + 1\n",
+        "calls.py": "from attnflow.compiled import g\n\ndef h(x):\n    return g(x)\n",
+    }
+    (tmp_path / "src" / "attnflow").mkdir(parents=True)
+    for name, text in files.items():
+        (tmp_path / "src" / "attnflow" / name).write_text(text, "utf-8")
+    monkeypatch.setattr(covering, "ROOT", tmp_path)
+    monkeypatch.setattr(covering, "PACKAGE", tmp_path / "src" / "attnflow")
+    remembered = (covering._text, covering.run_by_callers, covering.importers)
+    for each in remembered:
+        each.cache_clear()
+    yield
+    for each in remembered:
+        each.cache_clear()
+
+
+@pytest.mark.usefixtures("package")
 def test_who_executes_a_line_is_asked_quickest_first_and_for_constants_whoever_uses_the_module():
-    lines = {"a.py": {"3": ["slow", "quick", "chapter:one"], "4": ["middle"]}}
-    cover = Cover(lines, {"slow": 9.0, "quick": 0.1, "middle": 1.0, "chapter:one": 20.0})
-    assert cover.quickest("a.py", 3, chapters=False) == ["quick", "slow"]
-    assert cover.quickest("a.py", 3, chapters=True) == ["chapter:one"]
-    assert cover.quickest("a.py", 1, chapters=False) == ["quick", "middle", "slow"]
-    assert cover.quickest("b.py", 1, chapters=False) == []
+    path = "src/attnflow/plain.py"
+    lines = {path: {"2": ["first"], "5": ["slow", "quick", "chapter:one"], "6": ["middle"]}}
+    seconds = {"slow": 9.0, "quick": 0.1, "middle": 1.0, "chapter:one": 20.0}
+    cover = Cover(lines, seconds)
+    assert cover.quickest(path, 5, chapters=False) == ["quick", "slow"]
+    assert cover.quickest(path, 5, chapters=True) == ["chapter:one"]
+    assert cover.quickest(path, 2, chapters=False) == ["quick", "middle", "slow"]
+    assert Cover({}, seconds).quickest(path, 5, chapters=False) == []
+
+
+@pytest.mark.usefixtures("package")
+def test_of_compiled_lines_whoever_runs_a_module_that_calls_them_is_asked():
+    cover = Cover({"src/attnflow/calls.py": {"1": ["imports"], "4": ["runs"]}}, {})
+    assert cover.quickest("src/attnflow/compiled.py", 5, chapters=False) == ["runs"]
+    assert cover.quickest("src/attnflow/plain.py", 5, chapters=False) == []
 
 
 def test_a_budget_is_kept_but_for_the_first_test():
@@ -96,14 +128,15 @@ def test_the_mathematics_is_drawn_from_and_the_machinery_is_not():
     assert "tests/test_cli.py" not in mathematical_tests()
 
 
+@pytest.mark.usefixtures("package")
 def test_what_covers_a_line_travels_to_the_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = tmp_path / "held.json.gz"
-    found = {"lines": {"src/a.py": {"3": ["tests/test_a.py::test_b"]}}, "seconds": {}}
+    held, path = tmp_path / "held.json.gz", "src/attnflow/plain.py"
+    found = {"lines": {path: {"5": ["tests/test_a.py::test_b"]}}, "seconds": {}}
     held.write_bytes(gzip.compress(json.dumps(found).encode()))
     monkeypatch.setattr(covering, "_file", lambda name: held)
+    monkeypatch.setattr(covering, "mathematical_tests", lambda: ["tests/test_a.py"])
     cover = pickle.loads(pickle.dumps(covering.load(1)))
-    assert set(cover.quickest("src/a.py", 3, chapters=False)) == {"tests/test_a.py::test_b"}
-    assert cover.quickest("src/a.py", 3, chapters=True) == []
-    assert cover.quickest("src/b.py", 3, chapters=False) == []
+    assert cover.quickest(path, 5, chapters=False) == ["tests/test_a.py::test_b"]
+    assert cover.quickest(path, 5, chapters=True) == []

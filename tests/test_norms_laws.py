@@ -105,3 +105,13 @@ def test_steps_whose_squares_are_no_numbers_are_refused(norm: str, step: float) 
         with pytest.raises(ValueError, match=r"^step must lie in \[1e-100, 1e100\], got "):
             call()
     assert np.isfinite(norms.layers_to_meet(norm, 1.0, 4, 0.1, step=1e100))
+
+
+def test_two_tokens_have_their_limits_and_one_has_none() -> None:
+    """At delta = 1/2: log(2)/2 on the sphere, log(8)/2 + sqrt(2) - 1 - artanh(1/sqrt(2)) before it."""
+    root = np.sqrt(0.5)
+    assert abs(norms.limit_below("post", 2, 0.5) - np.log(2) / 2) <= 1e-14
+    want = np.log(8) / 2 + 1 / root - 1 - np.log((1 + root) / (1 - root)) / 2
+    assert abs(norms.limit_below("pre", 2, 0.5) - want) <= 1e-14
+    with pytest.raises(ValueError, match="n must be a whole number >= 2, got 1"):
+        norms.limit_below("post", 1, 0.5)

@@ -162,3 +162,10 @@ def test_gaps_down_to_the_smallest_have_times_and_none_below(norm: str) -> None:
             norms.limit_below(norm, 4, gap)
         with pytest.raises(ValueError, match=refusal):
             norms.layers_to_meet(norm, 1.0, 4, gap)
+
+
+@pytest.mark.parametrize("start", [1.0, 1.5, -0.1])
+def test_a_start_that_is_no_cosine_below_one_is_refused_as_that(start: float) -> None:
+    for call in (norms.sphere_time, norms.size):
+        with pytest.raises(ValueError, match=rf"start must lie in \[0, 1\), got {start}"):
+            call(1.0, 4, 0.1, start=start)

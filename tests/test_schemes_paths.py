@@ -196,3 +196,13 @@ def test_unknown_schemes_and_other_dimensions_are_refused():
             f(plane, 0.1, 1.0)
     with pytest.raises(ValueError, match="this needs a density in one dimension, got 2"):
         paths.score_error(plane, 0.1)
+
+
+def test_the_largest_step_of_euler_is_a_share_of_the_smallest_variance() -> None:
+    """The components have deviations 1/2 and 2: a twentieth of 1/4 is the limit."""
+    mixture = GaussianMixture([0.5, 0.5], [-1.0, 1.0], [0.25, 4.0])
+    assert paths.euler_path(mixture, 0.0125, 0.0125).times.tolist() == [0.0, 0.0125]
+    with pytest.raises(
+        ValueError, match=r"smallest variance 0\.25 to be both stable .* eps = 0\.02"
+    ):
+        paths.euler_path(mixture, 0.02, 0.02)

@@ -113,3 +113,14 @@ def test_what_is_refused():
     with pytest.raises(ValueError, match=r"r must be a (finite )?number > 0"):
         stability.euler_breakdown(0.0, 0.1)
     assert abs(float(stability.bridge_amplification(0.0)) - 1) <= ROUNDING
+
+
+@pytest.mark.parametrize("at", [-0.7, 0.0, 1.1])
+def test_the_first_stretch_in_an_uneven_mixture_is_that_of_its_second_derivative(at: float) -> None:
+    """1 - eps/2 (log rho)'' at a point, with the derivatives of two bells written out."""
+    w, m, v = np.array([0.3, 0.7]), np.array([-1.0, 1.5]), np.array([0.5, 2.0])
+    bells = w * np.exp(-((at - m) ** 2) / (2 * v)) / np.sqrt(2 * np.pi * v)
+    slope = (bells * (m - at) / v).sum() / bells.sum()
+    bend = (bells * ((m - at) ** 2 / v**2 - 1 / v)).sum() / bells.sum() - slope**2
+    got = stability.euler_stretches(GaussianMixture(w, m, v), 0.1, 1, at)
+    assert np.abs(got - [1.0, 1 - 0.05 * bend]).max() <= ROUNDING

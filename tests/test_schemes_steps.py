@@ -240,3 +240,7 @@ def test_layers_that_leave_the_range_of_numbers_are_refused():
 def test_more_layers_than_memory_holds_are_refused_at_once():
     with pytest.raises(ValueError, match="depth must be at most 50000000, got 10"):
         steps.iterate([[-1.0], [1.0]], 1.0, 10**18)
+
+
+def test_no_bridge_at_all_is_solved_without_an_error() -> None:
+    assert steps.Worst() == (True, 0.0, 0)

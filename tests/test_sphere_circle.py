@@ -5,6 +5,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from attnflow.sphere import flow, merge_time, merges
+from attnflow.sphere.circle import Merges
 
 
 def test_tokens_with_masses_move_like_tokens_that_coincide():
@@ -84,3 +85,9 @@ def test_energy_and_count_agree_with_the_merges():
 def test_bad_clusters_are_refused(angles, more, words):
     with pytest.raises(ValueError, match=words):
         merges(angles, **{"beta": 10.0, **more})
+
+
+def test_merges_state_the_tolerance_they_were_followed_with_and_none_unless_told() -> None:
+    assert merges([0.0, 1.0], 5.0, tol=1e-7).tol == 1e-7
+    none, whole = np.empty(0), np.empty(0, int)
+    assert Merges(none, whole, whole, none, none, whole, np.empty((0, 2)), 0).tol == 0.0

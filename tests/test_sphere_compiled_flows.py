@@ -183,3 +183,33 @@ def test_meeting_changes_no_share_where_it_is_not_needed():
         pairs = np.triu_indices(10, 1)
         want = [((y @ y.T)[pairs] >= 0.99).mean() for y in path]
         assert np.abs(row - want).max() <= 0.03
+
+
+@STATES
+def test_two_tokens_that_meet_at_the_first_step_are_one_from_then_on(as_gram: bool) -> None:
+    """Opposite them a third holds still: they contract to nothing, and it never joins."""
+    angles = np.array([0.005, -0.005, math.pi])
+    x = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    times = np.array([0.0, 5.0])
+    shares, _ = clustered(state(x, as_gram)[None], as_gram, 1.0, times, 1 - 1e-9, 1e-2, False)
+    assert np.abs(shares[0] - [0.0, 1 / 3]).max() <= ROUNDING
+    late = reference(x, 1.0, times, False)[-1]
+    assert share(late @ late.T, 1 - 1e-9) == 1 / 3
+
+
+def test_norms_without_softmax_are_left_alone_where_steps_keep_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its field is tangent, so that they stray by less than a step may err."""
+    moved: list[bool] = []
+
+    def recorded(x, slack):
+        moved.append(bool(honest(x, slack)))
+        return moved[-1]
+
+    honest = compiled._normalise
+    monkeypatch.setattr(compiled, "_normalise", recorded)
+    states, times = ball(4, 3).reshape(1, -1), np.array([0.0, 3.0])
+    compiled._follow.py_func(states, 4, False, 3.0, times, 1.5, 1e-8, False)
+    assert len(moved) > 20
+    assert sum(moved) < len(moved) / 2

@@ -77,6 +77,14 @@ def test_what_is_found_rests_and_is_left():
             assert point.highest >= (1 - 1e-9) * critical.saddle_bound(point.x, 2.0)
 
 
+def test_starts_that_take_long_come_to_rest_too() -> None:
+    """Of eight, the slowest computes the pull more often than 20 times and once a coordinate."""
+    found = critical.critical_points(6, 3, 5.0, 8, np.random.default_rng(1))
+    assert len(found) == 8
+    assert max(point.iterations for point in found) > 20 + 6 * 3
+    assert max(np.abs(plain_velocity(point.x, 5.0)).max() for point in found) <= 1e-8
+
+
 def test_opposite_clusters_of_any_masses_are_left_at_the_rate_of_their_pull():
     for left in (1, 2, 4):
         x = np.repeat([[0.0, 1.0], [0.0, -1.0]], [left, 5 - left], axis=0)

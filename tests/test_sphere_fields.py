@@ -89,3 +89,51 @@ def test_the_derivative_of_g_is_the_difference_of_inner_products(n, d, beta, nor
     room, out = fields.room_for(n), np.full(n * (n - 1) // 2, np.nan)
     fields.gram_derivative(packed(x @ x.T), beta, normalised, room, out)
     assert np.abs(out - packed(want)).max() <= FIRST_DIFFERENCE * max(size, 1.0)
+
+
+# tokens that have met
+
+
+def test_tokens_that_meet_follow_the_first_of_them_with_all_that_follow_them() -> None:
+    g, lead = np.eye(5), np.arange(5)
+    g[3, 4] = g[4, 3] = 0.999
+    assert fields.meet(packed(g), lead, 1e-4) == 0
+    assert fields.meet(packed(g), lead, 1e-2) == 1
+    assert lead.tolist() == [0, 1, 2, 3, 3]
+    g[1, 3] = g[3, 1] = 0.999
+    assert fields.meet(packed(g), lead, 1e-2) == 2
+    assert lead.tolist() == [0, 1, 2, 1, 1]
+
+
+@pytest.mark.parametrize("pair", [(0, 1), (0, 2), (1, 2), (0, 3), (1, 3), (2, 3)])
+def test_every_pair_can_meet(pair: tuple[int, int]) -> None:
+    g, lead = np.eye(4), np.arange(4)
+    g[pair] = g[pair[::-1]] = 1.0
+    assert fields.meet(packed(g), lead, 1e-6) == 1
+    assert lead[pair[1]] == pair[0]
+
+
+def test_those_that_have_met_have_the_inner_products_of_their_leader() -> None:
+    g, lead = products(5, 0), np.array([0, 1, 0, 3, 1])
+    y = packed(g)
+    fields.follow_leaders(y, True, lead, 1.0)
+    want = g[np.ix_(lead, lead)]  # with ones where leaders are one
+    assert (y == packed(want)).all()
+
+
+@NORMALISED
+@pytest.mark.parametrize("as_gram", [True, False], ids=["G", "tokens"])
+def test_those_that_have_met_move_as_their_leader(as_gram: bool, normalised: bool) -> None:
+    x, lead, room = ball(4, 3), np.array([0, 1, 1, 3]), fields.room_for(4)
+    y = packed(x @ x.T) if as_gram else x.ravel().copy()
+    free, led = np.empty_like(y), np.empty_like(y)
+    fields.derivative(y, as_gram, 2.0, normalised, np.arange(4), 0, room, free)
+    fields.derivative(y, as_gram, 2.0, normalised, lead, 1, room, led)
+    if as_gram:
+        whole = np.zeros((4, 4))
+        whole[np.tril_indices(4, -1)] = free
+        want = packed((whole + whole.T)[np.ix_(lead, lead)])
+    else:
+        want = free.reshape(4, 3)[lead].ravel()
+    assert (led == want).all()
+    assert not (led == free).all()

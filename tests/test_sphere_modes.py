@@ -47,6 +47,8 @@ def test_what_is_refused():
         modes.exponential_modes(0.0, 3, 4)
     with pytest.raises(ValueError, match="d must be"):
         modes.gegenbauer(1, 1, 0.5)
+    with pytest.raises(ValueError, match="d must be a whole number >= 2, got 1"):
+        modes.exponential_modes(1.0, 1, 4)
 
 
 @DIMENSIONS

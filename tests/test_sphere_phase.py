@@ -118,6 +118,18 @@ def test_a_phase_diagram_says_what_it_is_of():
     assert diagram.probability.dtype == diagram.stderr.dtype == np.float64
 
 
+@pytest.mark.parametrize("d", [3, 6])
+def test_iterations_are_the_steps_of_all_blocks_and_betas(
+    d: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def followed(states, beta, times, *_):
+        return np.zeros((len(states), len(times))), 100 * len(states) + int(beta)
+
+    monkeypatch.setattr(phase, "_compiled", lambda: (followed, followed))
+    diagram = phase.phase_diagram(4, d, [0.0, 1.0, 2.0], [0.0, 1.0], realisations=phase.BLOCK + 5)
+    assert diagram.iterations == 3 * 100 * (phase.BLOCK + 5) + 2 * (0 + 1 + 2)
+
+
 @pytest.mark.parametrize(("n", "d"), [(8, 2), (8, 16)])
 def test_probabilities_lie_between_zero_and_one(n, d):
     diagram = phase.phase_diagram(n, d, [0.0, 3.0, 9.0, 40.0], np.linspace(0, 20, 21))

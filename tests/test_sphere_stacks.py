@@ -182,6 +182,19 @@ def test_starts_are_left_as_soon_as_they_are_one(monkeypatch):
     assert sizes == sorted(sizes, reverse=True)
 
 
+def test_the_flow_is_looked_at_over_legs_that_double(monkeypatch: pytest.MonkeyPatch) -> None:
+    legs, honest = [], stacks.integrate
+
+    def record(field, x, times, **options):
+        legs.append((times[0], times[-1], len(times)))
+        return honest(field, x, times, **options)
+
+    monkeypatch.setattr(stacks, "integrate", record)
+    sphere.cluster_times(opposite()[None], 1.0, 20.0)
+    assert [leg[:2] for leg in legs] == [(0, 1), (1, 2), (2, 4), (4, 8), (8, 16), (16, 20)]
+    assert {leg[2] for leg in legs} == {33}
+
+
 # what is refused
 
 X = stack(2, 4, 3)

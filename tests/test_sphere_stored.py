@@ -163,13 +163,14 @@ def test_a_missing_folder_is_made_and_a_missing_file_is_named(tmp_path):
     "other",
     [
         diagram(8, realisations=20),
+        diagram(8, realisations=5),
         diagram(8, n=5),
         diagram(8, delta=0.01),
         diagram(8, betas=BETAS + 1),
         diagram(8, times=TIMES * 2),
         diagram(8, betas=BETAS[:2]),
     ],
-    ids=["realisations", "n", "delta", "betas", "times", "shape"],
+    ids=["more realisations", "fewer realisations", "n", "delta", "betas", "times", "shape"],
 )
 def test_diagrams_of_different_runs_do_not_go_into_one_file(tmp_path, other):
     """Only the first one's grid, n, delta and draws are written."""

@@ -146,3 +146,9 @@ def test_states_that_do_not_exist_are_refused(small: Model) -> None:
         altered(small, perceptron="")
     with pytest.raises(ValueError, match="rng must be given where weights are to be shuffled"):
         altered(small, perceptron="shuffled")
+
+
+@pytest.mark.parametrize("depth", [0, -1])
+def test_a_network_fresh_up_to_no_layer_at_all_is_refused(small: Model, depth: int) -> None:
+    with pytest.raises(ValueError, match=f"depth must be a whole number >= 1, got {depth}"):
+        fresh(small, np.random.default_rng(2), depth=depth)

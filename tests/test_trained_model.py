@@ -173,3 +173,10 @@ def test_a_long_text_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch)
             model("minilm").forward(empty)
     with pytest.raises(ValueError, match="no language head"):
         model("minilm").logits(Trace(*[np.zeros((1, 1, 384), np.float32)] * 7, causal=False))
+
+
+def test_only_encoders_have_vectors_of_segments(tmp_path: Path) -> None:
+    kinds = {kind: load(tiny.write(tmp_path / kind, kind)) for kind in tiny.CONFIGS}
+    kinds["llama"] = load(tiny.write_gguf(tmp_path / "model.gguf"))
+    found = {kind: model.architecture.types for kind, model in kinds.items()}
+    assert found == {"bert": 2, "albert": 2, "gpt2": 0, "llama": 0}

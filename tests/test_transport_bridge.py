@@ -316,6 +316,16 @@ def test_a_scaling_that_is_no_help_costs_a_sweep_and_is_left(n, method):
     assert (warm.scaling == cold.scaling).all()
 
 
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_a_scaling_that_misplaces_a_good_part_of_the_mass_is_left(share: float) -> None:
+    """All of them too large by one factor: every row sums to its square."""
+    x = np.random.default_rng(0).normal(size=(50, 2))
+    cold = transport.self_bridge(x, 0.1)
+    warm = transport.self_bridge(x, 0.1, start=np.sqrt(1 + share) * cold.scaling)
+    assert warm.iterations == cold.iterations + 1
+    assert (warm.scaling == cold.scaling).all()
+
+
 @pytest.mark.parametrize(
     "start", [[1.0, 1.0], [1.0, 0.0, 1.0], [1.0, -1.0, 1.0], [[1.0], [1.0], [1.0]]]
 )

@@ -38,7 +38,8 @@ def main() -> None:
     drawn = draw(given.number, given.seed)
     keys = {mutant.key for mutant in drawn}
     rows = {key: row for key, row in rows.items() if key in keys}
-    todo = [m for m in drawn if m.key not in rows or (given.again and _alive(rows[m.key]))]
+    again = {key for key, row in rows.items() if given.again and _noticeable(row)}
+    todo = [mutant for mutant in drawn if mutant.key not in rows or mutant.key in again]
     with get_context("fork").Pool(given.workers) as pool:  # each forks a child a mutant
         for key, row in pool.imap_unordered(partial(_try, cover), todo):
             rows[key] = row
@@ -59,6 +60,10 @@ def _try(cover: covering.Cover, mutant: Mutant) -> tuple[str, dict[str, Any]]:
 
 def _alive(row: dict[str, Any]) -> bool:
     return bool(row["verdict"] == trying.SURVIVED)
+
+
+def _noticeable(row: dict[str, Any]) -> bool:
+    return _alive(row) and row["change"] not in equivalents()
 
 
 def equivalents() -> dict[str, str]:

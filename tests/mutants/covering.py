@@ -1,12 +1,14 @@
 """Which tests and chapters execute which line of the package, and how long each takes.
 
 Measured once, by coverage.py with a context a test, and kept in _build/mutants/. What runs while
-modules are imported (constants, defaults) belongs to no test; whoever runs any line of the module
-is asked then. So it is with compiled functions, which coverage does not see.
+modules are imported (constants, defaults) belongs to no test, even where one test happened to be
+the first to import them; whoever runs any line of the module is asked then. Compiled functions are
+not seen by coverage: there whoever runs a line of a module that imports theirs is asked, too.
 """
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import os
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import time
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +45,62 @@ class Cover:
         self.lines, self.seconds = lines, seconds
 
     def quickest(self, path: str, line: int, *, chapters: bool) -> list[str]:
-        """Who executes a line (or, if nobody does, its module), quickest first."""
-        module = self.lines.get(path, {})
-        found = _wanted(module.get(str(line), ()), chapters)
-        if not found:
-            found = _wanted({who for names in module.values() for who in names}, chapters)
+        """Who executes a line (or its module, or one that imports it), quickest first."""
+        found = set[str]()
+        if line in run_by_callers(path):
+            found = _wanted(self.lines.get(path, {}).get(str(line), ()), chapters)
+        for module in (
+            () if found else (path, *(importers(path) if _COMPILED in _text(path) else ()))
+        ):
+            seen = self.lines.get(module, {})
+            own = run_by_callers(module)
+            found |= _wanted(
+                {w for at, who in seen.items() if int(at) in own for w in who}, chapters
+            )
         return sorted(found, key=lambda who: (self.seconds.get(who, 0.0), who))
+
+
+_COMPILED = "@njit"
+
+
+@cache
+def _text(path: str) -> str:
+    return (ROOT / path).read_text("utf-8")
+
+
+@cache
+def run_by_callers(path: str) -> frozenset[int]:
+    """Lines in the bodies of functions that are not compiled: these run when they are called."""
+    out: set[int] = set()
+    for node in ast.walk(ast.parse(_text(path))):
+        if isinstance(node, ast.FunctionDef):
+            compiled = any("njit" in ast.unparse(mark) for mark in node.decorator_list)
+            lines = range(node.body[0].lineno, (node.end_lineno or node.lineno) + 1)
+            out = out - set(lines) if compiled else out | set(lines)
+    return frozenset(out)
+
+
+@cache
+def importers(path: str) -> tuple[str, ...]:
+    """The modules of the package that import this one, and those that import them."""
+    out, names = list[str](), [path]
+    for _ in range(2):
+        dotted = [
+            Path(n).with_suffix("").as_posix().removeprefix("src/").replace("/", ".") for n in names
+        ]
+        asked = [
+            re.compile(
+                rf"from {re.escape(d)} import|from {re.escape(d.rpartition('.')[0])} import [^\n]*\b{d.rpartition('.')[2]}\b"
+            )
+            for d in dotted
+        ]
+        names = [
+            str(found.relative_to(ROOT))
+            for found in sorted(PACKAGE.rglob("*.py"))
+            if any(each.search(found.read_text("utf-8")) for each in asked)
+        ]
+        out += names
+    return tuple(dict.fromkeys(out))
 
 
 def _wanted(names: Any, chapters: bool) -> set[str]:
