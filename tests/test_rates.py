@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import ArrayLike
-from scipy.stats import t
+from scipy.stats import linregress, t
 from tolerances import EXPONENTIAL, ROUNDING
 
 from attnflow.rates import fit_decay, fit_rate
@@ -47,6 +47,25 @@ def test_the_interval_is_students_around_the_least_squares_slope() -> None:
     rate = fit_rate(H, error)
     assert rate.slope == pytest.approx(slope, rel=EXPONENTIAL)
     assert rate.interval == pytest.approx((slope - half, slope + half), rel=1e-9)
+
+
+def test_what_does_not_grow_has_slope_zero_for_certain() -> None:
+    """Equal values leave no residual, and no doubt."""
+    fit = fit_rate([1.0, 2.0, 4.0, 8.0], [7.9372539331937713] * 4)
+    assert abs(fit.slope) <= ROUNDING
+    assert fit.interval[1] - fit.interval[0] <= 1e-12
+    assert fit.interval[0] <= fit.slope <= fit.interval[1]
+
+
+def test_the_fit_agrees_with_scipys() -> None:
+    rng = np.random.default_rng(3)
+    for h in (np.geomspace(1e-6, 1e-2, 7), 1e9 * (1 + 1e-3 * np.arange(1, 6))):
+        error = h**1.3 * np.exp(0.1 * rng.normal(size=len(h)))
+        fit, line = fit_rate(h, error), linregress(np.log(h), np.log(error))
+        half = (fit.interval[1] - fit.interval[0]) / 2
+        wanted = t.ppf(0.975, len(h) - 2) * line.stderr
+        assert abs(fit.slope - line.slope) <= 1e-9 * wanted
+        assert abs(half / wanted - 1) <= 1e-9
 
 
 def test_a_higher_level_gives_a_wider_interval() -> None:

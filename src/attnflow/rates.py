@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import linregress, t
+from scipy.stats import t
 
 from attnflow import validate
 from attnflow.validate import Array
@@ -53,10 +53,10 @@ def fit_rate(h: ArrayLike, error: ArrayLike, *, level: float = 0.95) -> Rate:
     x = np.log(h_)
     if np.ptp(x) <= IDENTICAL * np.abs(x).max():
         raise ValueError(f"h must have values that differ, got {h_.min():g} to {h_.max():g}")
-    line = linregress(x, np.log(e))
-    half = t.ppf((1 + level) / 2, len(h_) - 2) * line.stderr
-    slope = float(line.slope)
-    return Rate(slope, (float(slope - half), float(slope + half)), float(np.exp(line.intercept)))
+    middle = x.mean()
+    (height, slope), (_, half) = least_squares([np.ones(len(x)), x - middle], np.log(e), level)
+    constant = float(np.exp(height - slope * middle))
+    return Rate(float(slope), (float(slope - half), float(slope + half)), constant)
 
 
 def fit_decay(
