@@ -27,26 +27,34 @@ VISITS = 3
 #: Seconds within which a chapter should be usable on a slow core.
 WANTED = 2.0
 WIDTHS = (1280, 390)
-#: Looks, fifty times a second, whether the first screen is there, then moves the first slider of the first laboratory.
+#: Looks, fifty times a second and whenever formulas have come, whether the first screen is there; then moves the first
+#: slider of the first laboratory. Once both have answered no further formula is typeset: what is off the screen does not count.
 WATCH = """
 (() => {
   let first = false, slider = null, frames = 0;
   const shown = (e) => { const r = e.getBoundingClientRect(); return r.height && r.bottom > 0 && r.top < innerHeight && r.left < innerWidth && r.right > 0; };
-  const look = () => {
-    if (window.answered) return;
-    setTimeout(look, 20);
-    if (!performance.getEntriesByName("first-contentful-paint").length) return;
-    first ||= ![...document.querySelectorAll("article .math")].some((e) => shown(e) && !e.querySelector("mjx-container"));
+  const ready = () => {
+    if (!performance.getEntriesByName("first-contentful-paint").length) return false;
+    first ||= ![...document.querySelectorAll("article .math")].some((e) => !e.querySelector("mjx-container") && shown(e));
     const lab = document.querySelector(".af-lab");
-    if (!lab) { window.answered = first; return; } // nothing moves there
-    if (!lab.live) return;
-    if (slider === null) {
-      slider = lab.querySelector("input[type=range]:enabled") || false; // a text that is coloured has none
-      frames = lab.live.frames;
-      if (slider) { slider.value === slider.max ? slider.stepDown() : slider.stepUp(); slider.dispatchEvent(new Event("input", { bubbles: true })); }
-    } else window.answered = first && !(slider && lab.live.frames <= frames);
+    if (!lab) return first; // nothing moves there
+    if (!lab.live) return false;
+    if (slider !== null) return first && !(slider && lab.live.frames <= frames);
+    slider = lab.querySelector("input[type=range]:enabled") || false; // a text that is coloured has none
+    frames = lab.live.frames;
+    if (slider) { slider.value === slider.max ? slider.stepDown() : slider.stepUp(); slider.dispatchEvent(new Event("input", { bubbles: true })); }
+    return false;
   };
-  document.addEventListener("DOMContentLoaded", look);
+  const look = () => {
+    if (window.answered || !ready()) return;
+    window.answered = true;
+    if (window.MathJax) window.MathJax.typesetPromise = () => new Promise(() => {});
+  };
+  const formula = (node) => node.nodeName === "MJX-CONTAINER";
+  document.addEventListener("DOMContentLoaded", () => {
+    setInterval(look, 20);
+    new MutationObserver((all) => { if (all.some((one) => [...one.addedNodes].some(formula))) look(); }).observe(document.body, { subtree: true, childList: true });
+  });
 })();
 """
 
