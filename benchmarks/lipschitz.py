@@ -26,6 +26,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 
 from attnflow import assets, trained
 from attnflow.lipschitz import Head, Linearised, lanczos, local_constant
+from attnflow.lipschitz.square import Square
 from attnflow.rates import fit_rate
 
 D, SIZE, N, TOL, SEEDS = 768, 64, 256, 1e-4, 7
@@ -81,7 +82,7 @@ def told(head: Head, x: np.ndarray, exact: float, dtype: str, seed: int) -> tupl
         rng = np.random.default_rng(seed)
         start = time.process_time()
         J = Linearised([head], x, dtype=dtype)
-        square = lanczos._Square(J, None, single=True)
+        square = Square(J, None, single=True)
         steps = lanczos._lanczos(square, rng, TOL, limit, lanczos.FAILURE)
         value = lanczos._certified(J, None, square, steps).value
         return time.process_time() - start, value

@@ -33,10 +33,10 @@ VALUES = """name => Object.fromEntries([...document.querySelectorAll(`#lab-${nam
 #: Resolves when a laboratory has nothing more to draw or compute.
 QUIET = """name => new Promise(done => {
   const stats = document.querySelector(`#lab-${name} .af-lab`).live;
-  let before = -1, still = 0, looks = 0;
-  const look = () => {
-    still = stats.frames === before ? still + 1 : 0; before = stats.frames; looks++;
-    (still > 1 && !stats.busy) || looks > 900 ? done() : requestAnimationFrame(look);
+  let before = -1, still = 0;
+  const begun = performance.now(), look = () => {
+    still = stats.frames === before ? still + 1 : 0; before = stats.frames;
+    (still > 1 && !stats.busy) || performance.now() - begun > 120000 ? done() : requestAnimationFrame(look);
   };
   look();
 })"""

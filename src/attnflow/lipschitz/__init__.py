@@ -4,6 +4,8 @@
     the products of a layer's derivative with a change of the tokens, and of its transpose
 ``lanczos``
     the local constant, the norm of that derivative, between two ends that are proved
+``square``
+    the product of the two, formed for all heads between the few dimensions that they use
 ``certificate``
     what a random start proves about eigenvalues that it has not found
 ``bounds``

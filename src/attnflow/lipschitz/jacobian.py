@@ -113,7 +113,7 @@ class Linearised:
 
 
 class Part(NamedTuple):
-    """One head at its tokens. Columns of queries, keys and values stand side by side.
+    """One head at its tokens, or a stack of them. Columns of queries, keys and values stand side by side.
 
     A row of attention sees differences of keys and of values only, so that both are kept without
     their means over all tokens: what would cancel is not there to be rounded.
@@ -186,34 +186,37 @@ class Part(NamedTuple):
         return W * max(V, v * k * Q, v * q * K)
 
     def push(self, z: Array) -> Array:
-        """From changes of queries, keys and values, (n, 2k + p), to the answer of the head."""
+        """From changes of queries, keys and values, (..., n, 2k + p), to the answer of the head."""
         eq, ek, ev = self.turned(z)
-        left, right = np.hstack([eq, self.q]), np.hstack([self.k, ek])
+        left, right = beside(eq, self.q), beside(self.k, ek)
         out = np.empty_like(self.mean)
         for row, seen in self.blocks():
-            S = left[row] @ right[seen].T
-            S *= self.P[row, seen]
-            out[row] = S @ self.v[seen] + self.P[row, seen] @ ev[seen]
-            out[row] -= S.sum(axis=1, keepdims=True) * self.mean[row]
+            P = self.P[..., row, seen]
+            S = left[..., row, :] @ right[..., seen, :].mT
+            S *= P
+            out[..., row, :] = S @ self.v[..., seen, :] + P @ ev[..., seen, :]
+            out[..., row, :] -= S.sum(axis=-1, keepdims=True) * self.mean[..., row, :]
         return out
 
     def pull(self, g: Array) -> Array:
         """The transpose of push."""
-        out = np.zeros((len(g), len(self.M)), g.dtype)
-        dq, dk, dv = _columns(out, self.q.shape[1])
+        size = self.q.shape[-1]
+        out = np.zeros((*g.shape[:-1], 2 * size + g.shape[-1]), g.dtype)
+        dq, dk, dv = _columns(out, size)
         for row, seen in self.blocks():
-            G = g[row] @ self.v[seen].T
-            G -= np.vecdot(g[row], self.mean[row])[:, None]
-            G *= self.P[row, seen]
-            dq[row] = G @ self.k[seen]
-            dk[seen] += G.T @ self.q[row]
-            dv[seen] += self.P[row, seen].T @ g[row]
+            P, g_row = self.P[..., row, seen], g[..., row, :]
+            G = g_row @ self.v[..., seen, :].mT
+            G -= np.vecdot(g_row, self.mean[..., row, :])[..., None]
+            G *= P
+            dq[..., row, :] = G @ self.k[..., seen, :]
+            dk[..., seen, :] += G.mT @ self.q[..., row, :]
+            dv[..., seen, :] += P.mT @ g_row
         return out if self.turn is None else self.returned(dq, dk, dv)
 
     def bend(self, g: Array, z: Array) -> Array:
         """<g, push(z)> is the sum over rows of Cov_P(S, M) + E_P(N), M = g v^T, N = g (E V^T)^T."""
         eq, ek, ev = self.turned(z)
-        left, right = np.hstack([eq, self.q]), np.hstack([self.k, ek])
+        left, right = beside(eq, self.q), beside(self.k, ek)
         dq, dk, dv = (np.zeros_like(y) for y in (self.q, self.k, self.v))
         for row, seen in self.blocks():
             P = self.P[row, seen]
@@ -227,15 +230,15 @@ class Part(NamedTuple):
         return self.returned(dq, dk, dv)
 
     def turned(self, z: Array) -> tuple[Array, Array, Array]:
-        eq, ek, ev = _columns(z, self.q.shape[1])
+        eq, ek, ev = _columns(z, self.q.shape[-1])
         return _turned(eq, self.turn), _turned(ek, self.turn), ev
 
     def returned(self, dq: Array, dk: Array, dv: Array) -> Array:
         back = self.turn and self.turn.back
-        return np.hstack([_turned(dq, back), _turned(dk, back), dv])
+        return beside(_turned(dq, back), _turned(dk, back), dv)
 
     def blocks(self) -> Iterator[tuple[slice, slice]]:
-        return _blocks(len(self.P), self.causal)
+        return _blocks(self.P.shape[-1], self.causal)
 
 
 Linearised._part = Part
@@ -289,7 +292,12 @@ def total(parts: Iterable[Array]) -> Array:
 
 
 def _columns(z: Array, k: int) -> tuple[Array, Array, Array]:
-    return z[:, :k], z[:, k : 2 * k], z[:, 2 * k :]
+    return z[..., :k], z[..., k : 2 * k], z[..., 2 * k :]
+
+
+def beside(*columns: Array) -> Array:
+    """Columns put side by side."""
+    return np.concatenate(columns, axis=-1)
 
 
 def _turned(y: Array, turn: Turn | None) -> Array:

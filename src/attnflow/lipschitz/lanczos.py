@@ -21,7 +21,8 @@ from attnflow import validate
 from attnflow.attention.head import SoftmaxLayer
 from attnflow.errors import NotConverged
 from attnflow.lipschitz.certificate import ceiling, reach, unseen
-from attnflow.lipschitz.jacobian import Linearised, total
+from attnflow.lipschitz.jacobian import Linearised
+from attnflow.lipschitz.square import Square
 from attnflow.validate import Array
 
 #: Iterations run in single precision for tolerances down to this; the result is certified in double.
@@ -104,7 +105,7 @@ def local_constant(
     precisions = [True, False] if tol >= SINGLE and J.dtype == np.float64 and small else [False]
     rng, steps = np.random.default_rng(seed), 0
     for single in precisions:
-        square = _Square(J, free, single=single)
+        square = Square(J, free, single=single)
         run = _lanczos(square, rng, tol, max_iter, failure)
         steps += run.steps
         found = _certified(J, free, square, run)
@@ -144,7 +145,7 @@ class _Run(NamedTuple):
     steps: int
 
 
-def _certified(J: Linearised, free: Array | None, square: _Square, run: _Run) -> LocalConstant:
+def _certified(J: Linearised, free: Array | None, square: Square, run: _Run) -> LocalConstant:
     """Two ends, from fresh products with the vector that was found."""
     u = run.left @ square.basis.T.astype(J.dtype)
     u = u / np.linalg.norm(u)  # to the precision of J; it may come from a coarser one
@@ -164,7 +165,7 @@ def _certified(J: Linearised, free: Array | None, square: _Square, run: _Run) ->
 
 
 def _lanczos(
-    square: _Square, rng: np.random.Generator, tol: float, limit: int, failure: float
+    square: Square, rng: np.random.Generator, tol: float, limit: int, failure: float
 ) -> _Run:
     """The leading eigenvector of a square, from a random start, and a bound on its eigenvalue."""
     kind, shape = square.M.dtype, square.shape
@@ -223,58 +224,3 @@ def _random(rng: np.random.Generator, basis: Array) -> Array:
     """A random unit vector, orthogonal to the rows of a basis."""
     y = rng.standard_normal((basis.shape[1],)).astype(basis.dtype)
     return y / _orthogonal(y, basis)
-
-
-class _Square:
-    """J J^T, acting on answers in a basis of the columns of all W."""
-
-    def __init__(self, J: Linearised, free: Array | None, *, single: bool) -> None:
-        self.parts = [p.single() for p in J.parts] if single else J.parts
-        self.M, self.columns = _stacked([p.M for p in self.parts], [len(p.W.T) for p in J.parts])
-        self.free = None if free is None else free.astype(self.M.dtype)
-        columns = np.hstack([p.W for p in J.parts])
-        self.basis = np.linalg.qr(columns)[0] if columns.shape[1] < J.D else np.eye(J.D)
-        self.W = [_unless_one((self.basis.T @ p.W).astype(self.M.dtype)) for p in J.parts]
-        self.shape = (J.n, self.basis.shape[1])
-        self.gram = self.M @ self.M.T if len(self.M) < J.d else None
-
-    def __call__(self, u: Array) -> Array:
-        z = np.zeros((len(u), len(self.M)), self.M.dtype)
-        for p, W, own in zip(self.parts, self.W, self.columns, strict=True):
-            change = p.pull(u if W is None else u @ W)
-            for here, there in own:
-                z[:, there] += change[:, here]
-        if self.free is not None:
-            z *= self.free
-        z = z @ self.M @ self.M.T if self.gram is None else z @ self.gram
-        pieces = [np.hstack([z[:, there] for _, there in own]) for own in self.columns]
-        answers = [p.push(piece) for p, piece in zip(self.parts, pieces, strict=True)]
-        return total(y if W is None else y @ W.T for y, W in zip(answers, self.W, strict=True))
-
-
-def _stacked(
-    matrices: list[Array], values: list[int]
-) -> tuple[Array, list[list[tuple[slice, slice]]]]:
-    """The rows of Q, K and V of all heads, and for every head which of its own stand where.
-
-    Heads of a group have the same keys and values: these stand there once.
-    """
-    known: dict[bytes, slice] = {}
-    rows: list[Array] = []
-    columns: list[list[tuple[slice, slice]]] = []
-    for M, p in zip(matrices, values, strict=True):
-        k, own = (len(M) - p) // 2, []
-        for here in (slice(k), slice(k, 2 * k), slice(2 * k, len(M))):
-            block = M[here]
-            start = sum(map(len, rows))
-            there = known.setdefault(block.tobytes(), slice(start, start + len(block)))
-            if there.start == start:
-                rows.append(block)
-            own.append((here, there))
-        columns.append(own)
-    return np.vstack(rows), columns
-
-
-def _unless_one(W: Array) -> Array | None:
-    """None for the identity: products with it are left out."""
-    return None if np.array_equal(W, np.eye(*W.shape)) else W

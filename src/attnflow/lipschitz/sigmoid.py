@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import expit
 
-from attnflow.lipschitz.jacobian import Linearised, Part
+from attnflow.lipschitz.jacobian import Linearised, Part, beside
 from attnflow.validate import Array
 
 
@@ -38,33 +38,33 @@ class SigmoidPart(Part):
         return scores
 
     def push(self, z: Array) -> Array:
-        """From changes of queries, keys and values, (n, 2k + p), to the answer of the head."""
+        """From changes of queries, keys and values, (..., n, 2k + p), to the answer of the head."""
         eq, ek, ev = self.turned(z)
-        left, right = np.hstack([eq, self.q]), np.hstack([self.k, ek])
+        left, right = beside(eq, self.q), beside(self.k, ek)
         out = np.empty_like(self.mean)
         for row, seen in self.blocks():
-            P = self.P[row, seen]
-            S = left[row] @ right[seen].T
+            P = self.P[..., row, seen]
+            S = left[..., row, :] @ right[..., seen, :].mT
             S *= P * (1 - P)
-            out[row] = S @ self.v[seen] + P @ ev[seen]
+            out[..., row, :] = S @ self.v[..., seen, :] + P @ ev[..., seen, :]
         return out
 
     def pull(self, g: Array) -> Array:
         """The transpose of push."""
-        dq, dk, dv = (np.zeros((len(g), y.shape[1]), g.dtype) for y in (self.q, self.k, self.v))
+        dq, dk, dv = (np.zeros_like(y, g.dtype) for y in (self.q, self.k, self.v))
         for row, seen in self.blocks():
-            P = self.P[row, seen]
-            G = g[row] @ self.v[seen].T
+            P, g_row = self.P[..., row, seen], g[..., row, :]
+            G = g_row @ self.v[..., seen, :].mT
             G *= P * (1 - P)
-            dq[row] = G @ self.k[seen]
-            dk[seen] += G.T @ self.q[row]
-            dv[seen] += P.T @ g[row]
+            dq[..., row, :] = G @ self.k[..., seen, :]
+            dk[..., seen, :] += G.mT @ self.q[..., row, :]
+            dv[..., seen, :] += P.mT @ g_row
         return self.returned(dq, dk, dv)
 
     def bend(self, g: Array, z: Array) -> Array:
         """<g, push(z)> is the sum of P' S M + P N, M = g v^T, N = g (E V^T)^T, P' = P (1 - P)."""
         eq, ek, ev = self.turned(z)
-        left, right = np.hstack([eq, self.q]), np.hstack([self.k, ek])
+        left, right = beside(eq, self.q), beside(self.k, ek)
         dq, dk, dv = (np.zeros_like(y) for y in (self.q, self.k, self.v))
         for row, seen in self.blocks():
             P = self.P[row, seen]
