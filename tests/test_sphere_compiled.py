@@ -43,8 +43,8 @@ def one_step(x, h, as_gram, beta, normalised=True):
     y = flat(x, as_gram)
     k, room = np.empty((7, len(y))), fields.room_for(len(x))
     new, gap, alone = np.empty_like(y), np.empty_like(y), np.arange(len(x))
-    fields.derivative(y, as_gram, beta, normalised, alone, 0, room, k[0])
-    error = compiled._advance(y, h, as_gram, beta, normalised, alone, 0, room, k, new, gap)
+    fields.derivative(y, as_gram, beta, normalised, alone, False, room, k[0])
+    error = compiled._advance(y, h, as_gram, beta, normalised, alone, False, room, k, new, gap)
     return y, k, new, error
 
 
@@ -90,7 +90,7 @@ def test_the_continuation_begins_and_ends_with_the_step(as_gram):
 def test_the_last_stage_is_the_derivative_at_the_end(as_gram, normalised):
     _, k, new, _ = one_step(ball(5, 3), 0.1, as_gram, 2.0, normalised)
     out, room = np.empty_like(new), fields.room_for(5)
-    fields.derivative(new, as_gram, 2.0, normalised, np.arange(5), 0, room, out)
+    fields.derivative(new, as_gram, 2.0, normalised, np.arange(5), False, room, out)
     assert np.abs(out - k[6]).max() <= EXPONENTIAL * 10
 
 

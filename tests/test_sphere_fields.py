@@ -127,8 +127,8 @@ def test_those_that_have_met_move_as_their_leader(as_gram: bool, normalised: boo
     x, lead, room = ball(4, 3), np.array([0, 1, 1, 3]), fields.room_for(4)
     y = packed(x @ x.T) if as_gram else x.ravel().copy()
     free, led = np.empty_like(y), np.empty_like(y)
-    fields.derivative(y, as_gram, 2.0, normalised, np.arange(4), 0, room, free)
-    fields.derivative(y, as_gram, 2.0, normalised, lead, 1, room, led)
+    fields.derivative(y, as_gram, 2.0, normalised, np.arange(4), False, room, free)
+    fields.derivative(y, as_gram, 2.0, normalised, lead, True, room, led)
     if as_gram:
         whole = np.zeros((4, 4))
         whole[np.tril_indices(4, -1)] = free

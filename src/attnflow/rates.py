@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import t
+from scipy.special import stdtrit
 
 from attnflow import validate
 from attnflow.validate import Array
@@ -114,4 +114,4 @@ def least_squares(columns: Sequence[Array], y: Array, level: float = 0.95) -> tu
     found = np.linalg.lstsq(A, y, rcond=None)[0]
     left, spare = y - A @ found, len(y) - A.shape[1]
     spread = np.diag(np.linalg.pinv(A.T @ A)) * (left @ left) / spare
-    return np.asarray(found, float), np.asarray(t.ppf((1 + level) / 2, spare) * np.sqrt(spread))
+    return np.asarray(found, float), np.asarray(stdtrit(spare, (1 + level) / 2) * np.sqrt(spread))

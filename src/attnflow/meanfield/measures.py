@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import roots_hermitenorm
-from scipy.stats import norm, qmc
+from scipy.special import ndtri, roots_hermitenorm
 
 from attnflow import validate
 from attnflow.densities import GaussianMixture
@@ -90,7 +89,9 @@ def quasi(density: GaussianMixture, n: int, seed: int = 0) -> Measure:
             f"n must be a power of two, which Sobol sequences are balanced for, got {n}"
         )
     rng = np.random.default_rng(validate.count(seed, "seed", 0))
-    grids = [norm.ppf(qmc.Sobol(density.dimension, rng=rng).random(n)) for _ in density.weights]
+    from scipy.stats import qmc  # slow to import
+
+    grids = [ndtri(qmc.Sobol(density.dimension, rng=rng).random(n)) for _ in density.weights]
     return _spread(density, grids, [np.full(n, 1 / n)] * len(grids))
 
 

@@ -33,6 +33,7 @@ from attnflow.sphere.fields import (
     FAST,
     Places,
     Room,
+    copy,
     derivative,
     follow_leaders,
     inner,
@@ -128,16 +129,16 @@ def _combine(weights: Array, k: Array, h: float, stages: int, out: Array) -> Non
 
 @njit(cache=True, nogil=True, fastmath=FAST)
 def _advance(
-    y: Array, h: float, gram: bool, beta: float, normalised: bool, lead: Places, met: int,
+    y: Array, h: float, gram: bool, beta: float, normalised: bool, lead: Places, met: bool,
     room: Room, k: Array, new: Array, gap: Array,
 ) -> float:  # fmt: skip
     """One step of length h: stages into k (k[0] is given), the end into `new`; the error."""
     for stage in range(6):
-        new[:] = y
+        copy(y, new)
         _combine(_A[stage], k, h, stage + 1, new)
         derivative(new, gram, beta, normalised, lead, met, room, k[stage + 1])
     gap[:] = 0.0
-    _combine(_ERROR, k, h, 7, gap)
+    _combine(_ERROR, k, h, len(k), gap)
     worst, total = 0.0, 0.0
     for q in range(len(gap)):
         worst = max(worst, abs(gap[q]))
@@ -198,14 +199,16 @@ def _follow(
     out, steps, pairs = np.ones((draws, len(times))), 0, n * (n - 1) // 2
     y, new, mid, extra = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     room, k, lead = room_for(n), np.empty((7, size)), np.empty(n, np.int64)
+    alone = np.arange(n)
     for r in range(draws):
-        y[:] = states[r]
-        lead[:], met = np.arange(n), 0
-        derivative(y, gram, beta, normalised, lead, met, room, k[0])
+        copy(states[r], y)
+        copy(alone, lead)
+        met = 0
+        derivative(y, gram, beta, normalised, lead, met > 0, room, k[0])
         now, h, at, first = 0.0, FIRST_STEP, 0, steps
         before, ratio = 0.0, 1.0
         while at < len(times):
-            error = _advance(y, h, gram, beta, normalised, lead, met, room, k, new, mid)
+            error = _advance(y, h, gram, beta, normalised, lead, met > 0, room, k, new, mid)
             steps += 1
             if steps - first > MOST_STEPS:
                 return out, steps, TOO_MANY_STEPS
@@ -217,7 +220,7 @@ def _follow(
                 continue
             if times[at] <= now + h:
                 extra[:] = 0.0
-                _combine(_DENSE, k, h, 7, extra)
+                _combine(_DENSE, k, h, len(k), extra)
             while at < len(times) and times[at] <= now + h:
                 _between(y, new, k, h, (times[at] - now) / h, extra, mid)
                 out[r, at] = _count(_products(mid, gram, n, room), level) / pairs
@@ -225,8 +228,8 @@ def _follow(
             g = _products(new, gram, n, room)
             if _count(g, max(level, 0.0)) == pairs:  # the rest of the row stays one
                 break
-            y[:] = new
-            k[0] = k[6]
+            copy(new, y)
+            copy(k[6], k[0])
             stale = False
             if not normalised:
                 known, met = met, meet(g, lead, (MET * tol) ** 2 / 2)
@@ -236,7 +239,7 @@ def _follow(
             if not gram:
                 stale |= _normalise(y.reshape(n, -1), 0.0 if normalised else STRAYED * tol)
             if stale:
-                derivative(y, gram, beta, normalised, lead, met, room, k[0])
+                derivative(y, gram, beta, normalised, lead, met > 0, room, k[0])
             now += h
             h, before, ratio = h * factor, error, factor
     return out, steps, ARRIVED
@@ -247,8 +250,11 @@ def _normalise(x: Array, slack: float) -> bool:
     """Tokens whose squared norms are farther than that from one get norm one; whether any does."""
     moved = False
     for i in range(len(x)):
-        size = (x[i] ** 2).sum()
+        size = 0.0
+        for j in range(x.shape[1]):
+            size += x[i, j] * x[i, j]
         if abs(size - 1.0) > slack:
-            x[i] /= np.sqrt(size)
+            for j in range(x.shape[1]):
+                x[i, j] /= np.sqrt(size)
             moved = True
     return moved

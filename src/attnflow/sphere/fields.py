@@ -9,6 +9,8 @@ Tokens that have met follow the first of them: see :mod:`attnflow.sphere.compile
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
@@ -21,6 +23,13 @@ Room = tuple[Array, Array, Array, Array, Array, Array, Array]
 
 #: What the compiler may do to sums; infinities and NaN stay what they are, to reject a step.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
+
+
+@njit(cache=True, nogil=True)
+def copy(y: NDArray[Any], out: NDArray[Any]) -> None:
+    """What ``out[:] = y`` does, which takes the compiler a second wherever it stands."""
+    for q in range(len(y)):
+        out[q] = y[q]
 
 
 @njit(cache=True, nogil=True)
@@ -149,7 +158,7 @@ def follow_leaders(a: Array, gram: bool, lead: Places, same: float) -> None:
         x = a.reshape(n, -1)
         for i in range(n):
             if lead[i] != i:
-                x[i] = x[lead[i]]
+                copy(x[lead[i]], x[i])
         return
     for i in range(n):
         for j in range(i):
@@ -175,14 +184,14 @@ def meet(y: Array, lead: Places, near: float) -> int:
 
 @njit(cache=True, nogil=True)
 def derivative(
-    y: Array, gram: bool, beta: float, normalised: bool, lead: Places, met: int, room: Room,
+    y: Array, gram: bool, beta: float, normalised: bool, lead: Places, met: bool, room: Room,
     out: Array,
 ) -> None:  # fmt: skip
-    """dy/dt of a state: packed inner products, or tokens one after another."""
+    """dy/dt of a state: packed inner products, or tokens one after another; whether any have `met`."""
     if gram:
         gram_derivative(y, beta, normalised, room, out)
     else:
         n = len(lead)
         token_derivative(y.reshape(n, -1), beta, normalised, room, out.reshape(n, -1))
-    if met > 0:
+    if met:
         follow_leaders(out, gram, lead, 0.0)

@@ -83,6 +83,6 @@ def balance_all(
                 before[i], u[i] = u[i], new
         for i in range(n):
             a[i] = np.exp(u[i]) if w[p, i] > 0.0 else 0.0
+            scaling[p, i] = a[i]  # one by one: whole rows take the compiler a second more
         _displacement(kernel, x[p], a, w[p], moved[p])
-        scaling[p] = a
         sweeps[p], residuals[p] = done, residual
