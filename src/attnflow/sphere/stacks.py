@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from attnflow import validate
 from attnflow.flows import integrate
-from attnflow.softmax import exponentials, hide_future
 from attnflow.sphere.tokens import tangent, unit
 from attnflow.validate import Array
 
@@ -89,12 +88,14 @@ def cluster_times(
 
 
 def _velocities(x: Array, beta: float, causal: bool) -> Array:
-    scores = beta * (x @ x.swapaxes(-1, -2))  # (starts, n, n)
-    scores = scores.swapaxes(-1, -2)  # symmetric: sums over short rows are faster down columns
+    near = x @ x.mT  # (starts, n, n)
+    near -= 1  # no score is above a token's own
+    near *= beta
+    np.exp(near, out=near)
     if causal:
-        hide_future(scores)
-    weights, total, _ = exponentials(scores)
-    return tangent(x, weights @ x / total)
+        near *= np.tri(near.shape[-1])
+    sums = near @ np.concatenate([x, np.ones_like(x[..., :1])], axis=-1)
+    return tangent(x, sums[..., :-1] / sums[..., -1:])
 
 
 def _meetings(t: Array, x: Array, delta: float) -> Array:
