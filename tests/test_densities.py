@@ -20,6 +20,7 @@ from tolerances import (
     STANDARD_ERRORS,
 )
 
+from attnflow import densities
 from attnflow.densities import Gaussian, GaussianMixture
 
 #: Unequal weights and unequal, tilted covariances in one, two and three dimensions.
@@ -247,6 +248,33 @@ def test_the_map_is_monotone_and_pushes_the_density_to_the_heat_flow(x, t, which
     y = which.quantile_map(x, t)
     assert (np.diff(y) > 0).all()
     assert np.abs(which.heat(t).cdf(y) - which.cdf(x)).max() <= EXPONENTIAL
+
+
+@pytest.mark.parametrize(
+    ("density", "reach"),
+    [(MIX, 30), (UNEVEN[1], 9), (GaussianMixture([0.3, 0.4, 0.3], [-12, 0, 12], [1, 0.01, 1]), 20)],
+)
+@pytest.mark.parametrize("t", [0.0, 0.01, 0.5, 4.0])
+def test_newton_finds_what_a_bracket_holds(monkeypatch, density, reach, t):
+    x = np.linspace(-reach, reach, 301)
+    got = density.quantile_map(x, t)
+    monkeypatch.setattr(densities, "MOST_NEWTON", 0)
+    assert np.abs(got - density.quantile_map(x, t)).max() <= EXPONENTIAL * reach
+
+
+def test_where_newton_goes_astray_a_bracket_is_searched(monkeypatch):
+    """From a gap between narrow and wide components it jumps out of all bounds."""
+    asked, honest = [], densities.find_root
+
+    def watched(f, bracket, **options):
+        asked.append(len(bracket[0]))
+        return honest(f, bracket, **options)
+
+    monkeypatch.setattr(densities, "find_root", watched)
+    density = GaussianMixture([0.3, 0.4, 0.3], [-12, 0, 12], [1, 0.01, 1])
+    density.quantile_map(np.linspace(-20, 20, 301), 0.5)
+    assert len(asked) == 1
+    assert 0 < asked[0] < 301
 
 
 @pytest.mark.parametrize("half", [4.0, 5.0])

@@ -15,6 +15,8 @@ Points are rows, (n, d); a vector is read as n points in one dimension.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize.elementwise import find_root
@@ -27,10 +29,13 @@ from attnflow.validate import Array
 
 #: Quantiles are found to this, absolutely and relatively.
 QUANTILE_TOL = 1e-14
+#: Newton's steps settle when they are as short as this: the last one leaves a rounding error.
+SETTLED, MOST_NEWTON = 1e-12, 12
 #: Logarithms of tails end here: what lies further out has no mass that a number could hold.
 FARTHEST = -1e300
 #: Determinants of 2 pi C are formed.
 LARGEST_COV = 1e300
+Places = NDArray[np.int_]
 #: Asymmetry of a covariance that rounding explains, relative to its largest entry.
 SYMMETRY_SLACK = 1e-10
 
@@ -203,24 +208,34 @@ class GaussianMixture:
             raise ValueError(f"x must lie where the tails have mass, got {z[empty][0]:g}")
         reach = self._carried_at_most(z, later)
 
-        def gap(y: Array, left: NDArray[np.bool_], after: Array, before: Array) -> Array:
-            gained = np.logaddexp(later._log_tails(y, ~left, upper=False), after)
-            return gained - np.logaddexp(later._log_tails(y, left, upper=True), before)
+        def sides(y: Array, of: Places) -> tuple[Array, Array]:
+            gained = np.logaddexp(later._log_tails(y, ~left[:, of], upper=False), after[of])
+            return gained, np.logaddexp(later._log_tails(y, left[:, of], upper=True), before[of])
 
-        found = find_root(
-            lambda y, i: gap(
-                y, left[:, i.astype(int)], after[i.astype(int)], before[i.astype(int)]
-            ),
-            (-reach, reach),
-            args=(np.arange(len(z), dtype=np.float64),),
-            tolerances={"xatol": QUANTILE_TOL, "xrtol": QUANTILE_TOL, "fatol": 0.0, "frtol": 0.0},
-        )
-        if not found.success.all():
-            raise SolverFailed(
-                f"the quantile must lie within {reach.max():g} of 0, got status "
-                f"{int(found.status.min())}: keep x nearer to the means"
+        def newton(y: Array, of: Places) -> Array:
+            gained, lost = sides(y, of)
+            terms = later._log_terms(y[:, None])
+            slope = np.exp(terms - np.where(left[:, of], lost, gained)).sum(axis=0)
+            return (gained - lost) / slope
+
+        def gap(y: Array, of: Array) -> Array:
+            return np.subtract(*sides(y, of.astype(int)))
+
+        out, rest = _by_newton(newton, z, reach)
+        if len(rest):
+            found = find_root(
+                gap,
+                (-reach[rest], reach[rest]),
+                args=(rest.astype(float),),
+                tolerances={"xatol": QUANTILE_TOL, "xrtol": QUANTILE_TOL, "fatol": 0, "frtol": 0},
             )
-        return np.asarray(found.x)
+            if not found.success.all():
+                raise SolverFailed(
+                    f"the quantile must lie within {reach.max():g} of 0, got status "
+                    f"{int(found.status.min())}: keep x nearer to the means"
+                )
+            out[rest] = found.x
+        return out
 
     def _carried_at_most(self, z: Array, later: GaussianMixture) -> Array:
         """A distance from 0 beyond which no z is carried, shape (n,)."""
@@ -298,3 +313,26 @@ class Gaussian(GaussianMixture):
         """
         later = super().heat(t)
         return Gaussian(later.means[0], later.covs[0])
+
+
+def _by_newton(
+    step: Callable[[Array, Places], Array], start: Array, reach: Array
+) -> tuple[Array, Places]:
+    """Where Newton's steps lead, and the places at which they did not come to rest.
+
+    A step is asked for at some points, with their places. The function has one zero, so that steps
+    which come to rest have found it.
+    """
+    y, on_the_way, astray = start.copy(), np.arange(len(start)), np.zeros(len(start), bool)
+    for _ in range(MOST_NEWTON):
+        with np.errstate(all="ignore"):
+            moved = step(y[on_the_way], on_the_way)
+            y[on_the_way] -= moved
+            now = np.abs(y[on_the_way])
+            astray[on_the_way] = ~(now <= reach[on_the_way])
+            on_the_way = on_the_way[
+                (np.abs(moved) > SETTLED * (1 + now)) & (now <= reach[on_the_way])
+            ]
+        if not len(on_the_way):
+            break
+    return y, np.union1d(on_the_way, np.flatnonzero(astray))
