@@ -180,6 +180,42 @@ def test_storing_anew_keeps_what_agrees_and_takes_what_does_not() -> None:
     assert merged.cells[1].outputs == [said("a", "{:.1f}", 1.04)]
 
 
+def drawn(html: str, alt: str = "a line") -> Any:
+    data = {"text/html": f"<figure>{html}</figure>", "text/plain": f"[figure: {alt}]"}
+    return new_output("display_data", data=data)
+
+
+@pytest.mark.parametrize(
+    ("fresh", "kept"),
+    [
+        (drawn('<svg><use x="1.000002" y="-3.5"/></svg>'), True),
+        (drawn('<svg><use x="1.02" y="-3.5"/></svg>'), False),
+        (drawn('<svg><use x="1.0" y="3.5"/></svg>'), False),
+        (drawn('<svg><use x="1.0" y="-3.5"/><use x="2.0"/></svg>'), False),
+        (drawn('<svg class="b"><use x="1.0" y="-3.5"/></svg>'), False),
+        (drawn("<p>1.0</p>"), False),
+        (new_output("stream", name="stdout", text="1.0"), False),
+        (shown(half(0.5)), False),
+    ],
+)
+def test_a_drawing_that_no_screen_could_tell_apart_stays_as_it_is_stored(
+    fresh: Any, kept: bool
+) -> None:
+    before = drawn('<svg><use x="1.000001" y="-3.5"/></svg>')
+    stored, again = (
+        new_notebook(cells=[new_code_cell("", id="one", outputs=[o])]) for o in (before, fresh)
+    )
+    assert merge(stored, again).cells[0].outputs == [before if kept else fresh]
+
+
+def test_what_is_printed_is_stored_anew() -> None:
+    old, new = (
+        new_notebook(cells=[new_code_cell("", id="one", outputs=[new_output("stream", text=text)])])
+        for text in ("1.0", "2.0")
+    )
+    assert merge(old, new).cells[0].outputs[0].text == "2.0"
+
+
 def test_every_number_of_the_book_says_how_it_is_compared() -> None:
     for name, read in find_project().chapters().items():
         for cell in read.read().cells:

@@ -8,12 +8,17 @@ found although the numbers behind it are right.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import nbformat
 
 from attnflow import claims, prose, provenance
+
+#: Of a point in a drawing.
+FINER = 0.01
+_NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 
 
 def typed(output: Mapping[str, Any]) -> bool:
@@ -41,6 +46,27 @@ def disagreement(stored: Mapping[str, Any], fresh: Mapping[str, Any]) -> str:
     return f"stored {names[0]}: {c.text!r} {c.values}\nnow    {names[1]}: {d.text!r} {d.values}"
 
 
+def _says_again(stored: Mapping[str, Any], fresh: Mapping[str, Any]) -> bool:
+    if typed(stored) or typed(fresh):
+        return typed(stored) and typed(fresh) and not disagreement(stored, fresh)
+    shown = [str(output.get("data", {}).get("text/html", "")) for output in (stored, fresh)]
+    return "<svg" in shown[0] and same_drawing(*shown)
+
+
+def same_drawing(a: str, b: str) -> bool:
+    """Whether two drawings are one to a hundredth of a point, which is finer than any screen.
+
+    >>> same_drawing('<svg x="1.000001"/>', '<svg x="1.000002"/>')
+    True
+    >>> same_drawing('<svg x="1.00"/>', '<svg x="1.02"/>')
+    False
+    """
+    (words, one), (others, other) = ((_NUMBER.sub("#", t), _NUMBER.findall(t)) for t in (a, b))
+    return words == others and all(
+        abs(float(u) - float(v)) <= FINER for u, v in zip(one, other, strict=True)
+    )
+
+
 def _shown(output: Mapping[str, Any]) -> tuple[Any, Any]:
     """What an output should show by its numbers, and what it shows."""
     metadata, data = output["metadata"], dict(output["data"])
@@ -62,8 +88,7 @@ def merge(stored: nbformat.NotebookNode, fresh: nbformat.NotebookNode) -> nbform
         before = known.get(cell.id, [])
         if len(before) == len(cell.outputs):
             cell.outputs = [
-                a if typed(a) and typed(b) and not disagreement(a, b) else b
-                for a, b in zip(before, cell.outputs, strict=True)
+                a if _says_again(a, b) else b for a, b in zip(before, cell.outputs, strict=True)
             ]
         for output in cell.outputs:
             if provenance.MIME in output.get("data", {}):
