@@ -9,6 +9,7 @@ import pytest
 from controls.cells import CELL
 from scipy.integrate import quad
 from scipy.special import roots_hermite
+from scipy.stats import qmc
 
 from attnflow import attention, validate
 from attnflow.attention import kinds
@@ -96,7 +97,7 @@ def sobol_points_are_replaced_by_random_ones(patch: pytest.MonkeyPatch) -> None:
         def random(self, n: int) -> np.ndarray:
             return self.rng.random((n, self.d))
 
-    patch.setattr(measures.qmc, "Sobol", Pseudo)
+    patch.setattr(qmc, "Sobol", Pseudo)
 
 
 @sabotage("mean_field.quadrature", since=CELL)
