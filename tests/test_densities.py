@@ -262,6 +262,20 @@ def test_newton_finds_what_a_bracket_holds(monkeypatch, density, reach, t):
     assert np.abs(got - density.quantile_map(x, t)).max() <= EXPONENTIAL * reach
 
 
+@pytest.mark.parametrize("size", [1e-100, 1e-10, 1e10, 1e100])
+def test_the_map_knows_no_unit_of_length(size):
+    x = size * np.array([-3.0, 1e-3, 1.0, 30.0])
+    got = Gaussian(0.0, size**2).quantile_map(x, size**2)
+    assert np.abs(got / (np.sqrt(2) * x) - 1).max() <= EXPONENTIAL
+
+
+def test_a_slope_that_is_no_number_does_not_pass_for_a_short_step():
+    density = GaussianMixture([0.5, 0.5], [-2.0, 2.0], [1e-4, 1e4])
+    assert (
+        abs(density.quantile_map([1e140], 2.0)[0] / (np.sqrt(1 + 2e-4) * 1e140) - 1) <= EXPONENTIAL
+    )
+
+
 def test_where_newton_goes_astray_a_bracket_is_searched(monkeypatch):
     """From a gap between narrow and wide components it jumps out of all bounds."""
     asked, honest = [], densities.find_root

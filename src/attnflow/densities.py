@@ -29,7 +29,7 @@ from attnflow.validate import Array
 
 #: Quantiles are found to this, absolutely and relatively.
 QUANTILE_TOL = 1e-14
-#: Newton's steps settle when they are as short as this: the last one leaves a rounding error.
+#: Newton's steps settle when they are as short as this, relatively: the last one leaves a rounding error.
 SETTLED, MOST_NEWTON = 1e-12, 12
 #: Logarithms of tails end here: what lies further out has no mass that a number could hold.
 FARTHEST = -1e300
@@ -206,7 +206,7 @@ class GaussianMixture:
         empty = np.maximum(after, before) <= FARTHEST
         if empty.any():
             raise ValueError(f"x must lie where the tails have mass, got {z[empty][0]:g}")
-        reach = self._carried_at_most(z, later)
+        reach, wide = self._carried_at_most(z, later), np.sqrt(later.covs[:, 0])  # (n,), (k, 1)
 
         def sides(y: Array, of: Places) -> tuple[Array, Array]:
             gained = np.logaddexp(later._log_tails(y, ~left[:, of], upper=False), after[of])
@@ -214,14 +214,15 @@ class GaussianMixture:
 
         def newton(y: Array, of: Places) -> Array:
             gained, lost = sides(y, of)
-            terms = later._log_terms(y[:, None])
-            slope = np.exp(terms - np.where(left[:, of], lost, gained)).sum(axis=0)
-            return (gained - lost) / slope
+            terms = -(((y - later.means) / wide) ** 2) / 2 - np.log(wide * np.sqrt(2 * np.pi))
+            terms += np.log(later.weights)[:, None] - np.where(left[:, of], lost, gained)
+            slope = np.exp(terms).sum(axis=0)
+            return (gained - lost) / np.where(slope < np.inf, slope, np.nan)
 
         def gap(y: Array, of: Array) -> Array:
             return np.subtract(*sides(y, of.astype(int)))
 
-        out, rest = _by_newton(newton, z, reach)
+        out, rest = _by_newton(newton, z, reach, float(wide.min()))
         if len(rest):
             found = find_root(
                 gap,
@@ -316,12 +317,12 @@ class Gaussian(GaussianMixture):
 
 
 def _by_newton(
-    step: Callable[[Array, Places], Array], start: Array, reach: Array
+    step: Callable[[Array, Places], Array], start: Array, reach: Array, size: float
 ) -> tuple[Array, Places]:
     """Where Newton's steps lead, and the places at which they did not come to rest.
 
-    A step is asked for at some points, with their places. The function has one zero, so that steps
-    which come to rest have found it.
+    A step is asked for at some points, with their places. The function has one zero and turns at
+    the scale of `size` or a larger one, so that steps which come to rest have found the zero.
     """
     y, on_the_way, astray = start.copy(), np.arange(len(start)), np.zeros(len(start), bool)
     for _ in range(MOST_NEWTON):
@@ -331,7 +332,7 @@ def _by_newton(
             now = np.abs(y[on_the_way])
             astray[on_the_way] = ~(now <= reach[on_the_way])
             on_the_way = on_the_way[
-                (np.abs(moved) > SETTLED * (1 + now)) & (now <= reach[on_the_way])
+                (np.abs(moved) > SETTLED * (size + now)) & (now <= reach[on_the_way])
             ]
         if not len(on_the_way):
             break
