@@ -208,6 +208,11 @@ def test_a_drawing_that_no_screen_could_tell_apart_stays_as_it_is_stored(
     assert merge(stored, again).cells[0].outputs == [before if kept else fresh]
 
 
+def test_numbers_of_a_script_are_no_places_in_a_drawing() -> None:
+    old, new = (chapter([drawn(f"<svg/><script>{x}</script>")]) for x in ("1.000", "1.001"))
+    assert "1.001" in merge(old, new).cells[0].outputs[0]["data"]["text/html"]
+
+
 def test_what_is_printed_is_stored_anew() -> None:
     old, new = (
         new_notebook(cells=[new_code_cell("", id="one", outputs=[new_output("stream", text=text)])])
