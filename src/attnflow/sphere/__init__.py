@@ -20,6 +20,7 @@ with :math:`A_{ij} = e^{\beta\langle x_i,x_j\rangle}/\sum_k e^{\beta\langle x_i,
 ``phase``              the phase diagram over time and temperature
 ``stored``             the full-scale diagrams that come with the package
 ``circle``             clusters on the circle, followed through all their merges
+``gaps``               tokens on the circle by the logarithms of their gaps: no merge, any time
 ``coalescence``        the coalescing model: when clusters merge, and where
 ``parking``            who leads in a decoder, and Renyi's parking
 ``fields``             how fast tokens and inner products move, compiled
@@ -45,6 +46,8 @@ from attnflow.sphere.energies import dirac_energy as dirac_energy
 from attnflow.sphere.energies import energy as energy
 from attnflow.sphere.energies import energy_rate as energy_rate
 from attnflow.sphere.energies import uniform_energy as uniform_energy
+from attnflow.sphere.gaps import Gathering as Gathering
+from attnflow.sphere.gaps import gathering as gathering
 from attnflow.sphere.gram import GramFlow as GramFlow
 from attnflow.sphere.gram import gram_flow as gram_flow
 from attnflow.sphere.linear import Response as Response

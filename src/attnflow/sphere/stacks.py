@@ -56,11 +56,12 @@ def meeting_times(times: ArrayLike, states: ArrayLike, delta: float = 1e-3) -> A
 
 
 def cluster_times(
-    x0: ArrayLike, beta: float, horizon: float, delta: float = 1e-3, *,
+    x0: ArrayLike, beta: ArrayLike, horizon: float, delta: float = 1e-3, *,
     causal: bool = False, rtol: float = 1e-6,
 ) -> Array:  # fmt: skip
     """When each start of a stack (starts, n, d) is one cluster, by SA; infinity if not in time.
 
+    `beta` is a number, or one for every start: many temperatures at once cost little more than one.
     A cluster is one when all inner products are at least 1 - delta. That is final without a mask:
     where all inner products are positive the smallest of them cannot fall :cite:p:`geshkovski2025`.
     Starts are left as soon as they are one. Each is looked at 32 times while its age doubles, and
@@ -73,13 +74,14 @@ def cluster_times(
     >>> round(merge_time(2.0, np.arccos(0.6), np.arccos(0.999)), 3)
     3.386
     """
-    x, beta = _stack(x0, "x0"), validate.beta(beta)
+    x = _stack(x0, "x0")
+    betas = _per_start(beta, len(x))
     horizon = validate.positive(horizon, "horizon")
     delta = validate.between_zero_and_one(delta, "delta")
     out, left, now = np.full(len(x), np.inf), np.arange(len(x)), 0.0
     while len(left) and now < horizon:
         t = np.linspace(now, min(max(FIRST_LEG, 2 * now), horizon), LOOKS)
-        field = lambda _, y: _velocities(unit(y), beta, causal)  # noqa: E731
+        field = lambda _, y, now=betas[left]: _velocities(unit(y), now, causal)  # noqa: E731
         path = unit(integrate(field, x, t, rtol=rtol).states)  # (times, starts left, n, d)
         out[left] = _meetings(t, path, delta)
         apart = np.isinf(out[left])
@@ -87,7 +89,7 @@ def cluster_times(
     return out
 
 
-def _velocities(x: Array, beta: float, causal: bool) -> Array:
+def _velocities(x: Array, beta: float | Array, causal: bool) -> Array:
     near = x @ x.mT  # (starts, n, n)
     near -= 1  # no score is above a token's own
     near *= beta
@@ -104,6 +106,16 @@ def _meetings(t: Array, x: Array, delta: float) -> Array:
     goal = -np.log(delta)
     met = [np.interp(goal, column, t) if column[-1] >= goal else np.inf for column in near.T]
     return np.array(met)
+
+
+def _per_start(beta: ArrayLike, count: int) -> Array:
+    """One beta a start, shaped to multiply a stack of scores: (count, 1, 1)."""
+    if np.ndim(beta) == 0:
+        return np.full((count, 1, 1), validate.beta(beta))
+    given = validate.array(beta, "beta", 1)
+    if len(given) != count:
+        raise ValueError(f"beta must be a number or {count}, one a start, got shape {given.shape}")
+    return np.reshape([validate.beta(value) for value in given], (count, 1, 1))
 
 
 def _stack(x: ArrayLike, name: str = "x") -> Array:
