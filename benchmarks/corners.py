@@ -1,5 +1,6 @@
 """Every chapter with each parameter at each end of its range: what a range allows must work.
 
+    export OMP_NUM_THREADS=1                           as every kernel of the book
     python benchmarks/corners.py                     every chapter
     python benchmarks/corners.py attention one_step
 

@@ -1,5 +1,6 @@
 """Every chapter with randomness at many seeds: does each check hold for all of them?
 
+export OMP_NUM_THREADS=1                         as every kernel of the book
 python benchmarks/seeds.py                       seeds 0 to 99 of every chapter
 python benchmarks/seeds.py --seeds 20 attention one_step
 """

@@ -44,7 +44,7 @@ class Gathering(NamedTuple):
 
     >>> found = gathering([[0.0, 1.0, 2.0], [0.0, 3.1, 3.2]], beta=9.0, horizon=1e4)
     >>> found.times.round(0), found.converged
-    (array([ 25.,  inf]), True)
+    (array([17., inf]), True)
     """
 
     times: Array  #: (starts,) infinity where not by the horizon
