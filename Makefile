@@ -12,13 +12,13 @@ export PYDEVD_DISABLE_FILE_VALIDATION := 1
 export JUPYTER_PLATFORM_DIRS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book stored pdf test lint render unit notebooks pages bench mutants serve lab store lock clean
+.PHONY: help setup book stored pdf test suite lint render unit notebooks pages bench mutants serve lab store lock clean
 
-# One suite on two workers (see tests/lanes.py), one thread each.
-test unit notebooks pages: export OMP_NUM_THREADS ?= 1
-test unit notebooks pages: export OPENBLAS_NUM_THREADS ?= 1
+# One suite on three workers (see tests/lanes.py), one thread each.
+suite unit notebooks pages: export OMP_NUM_THREADS ?= 1
+suite unit notebooks pages: export OPENBLAS_NUM_THREADS ?= 1
 EMULATED = $(BIN)/python tests/processor.py $(PROCESSOR) $(BIN)/python
-LANES    = -n 2 --dist loadscope --no-loadscope-reorder
+LANES    = -n 3 --dist loadscope --no-loadscope-reorder
 NBVAL    = --nbval --nbval-cell-timeout=1200
 
 help:      ## this list
@@ -45,9 +45,11 @@ pdf: book         ## the book as one PDF, _build/attnflow.pdf, printed by Chromi
 	$(BIN)/attnflow pdf
 
 test: $(READY)    ## every check: style and types, then units, claims, controls, notebooks and pages
-	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint render
-	$(EMULATED) -m pytest $(LANES) $(NBVAL) --durations=15 tests book
+	@$(MAKE) --no-print-directory -j 2 --output-sync=target lint suite
 	@echo "make test: all checks passed"
+
+suite: $(READY)   ## all of it but `make lint`
+	+$(EMULATED) -m pytest $(LANES) $(NBVAL) --durations=15 tests book
 
 lint: $(READY)    ## style, types, architecture
 	$(BIN)/ruff check .
@@ -65,7 +67,7 @@ unit: $(READY)    ## unit, property and doctests; claims and their controls
 notebooks: $(READY)   ## nbval: every chapter says again what is committed
 	$(EMULATED) -m pytest -n 2 --dist loadfile -p no:warnings $(NBVAL) book
 
-pages: render     ## links and pages in a browser
+pages: $(READY)   ## links and pages in a browser
 	$(BIN)/python -m pytest $(LANES) -m "built or browser" tests/test_pages.py
 
 bench: $(READY)   ## ratios to peers, measured in one run, in an environment of its own

@@ -22,6 +22,7 @@ from memory import (  # noqa: F401
     pytest_testnodedown,
 )
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from rendering import pytest_runtest_setup  # noqa: F401
 
 import attnflow
 from attnflow.book.chapters.notebooks import parametrised, tidy

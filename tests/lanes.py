@@ -1,28 +1,41 @@
-"""One suite on two workers: what belongs together runs on one of them, what takes long comes first.
+"""One suite on three workers: what belongs together runs on one of them, what waits runs beside what computes.
 
 `make test` runs units, controls, doctests, notebooks and pages in a single session, so that no
 worker waits for the other at the end of each part. The cells of a notebook share a kernel, the
 controls of a chapter share a pass over it, pages share a browser, the tests of a file its
 fixtures: each is a lane that one worker takes as a whole (``--dist loadscope``), in the order
-in which tests are sorted here (``--no-loadscope-reorder``). The marker `xdist_group` is for this,
-but pytest-xdist 3.8 under pytest 9.2 ignores it without a word.
+in which tests are sorted here (``--no-loadscope-reorder``). Chapters keep a core busy; tests of
+processes and browsers mostly wait for these. So among every few chapters there is a file that
+waits, and the third worker has use for two cores. The marker `xdist_group` is for lanes, but
+pytest-xdist 3.8 under pytest 9.2 ignores it without a word.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 import pytest
 
-#: Files whose tests take long, or wait for other processes; first come those that take longest.
-LONG = (
-    "test_stress",
-    "test_supervision",
+T = TypeVar("T")
+
+#: Files whose tests wait for other processes; those that take longest first.
+WAITING = (
     "test_pages",
+    "test_stress",
+    "test_labs",
+    "test_supervision",
     "test_cluster",
-    "test_gaussian_diagnosis",
+    "test_serve",
+    "test_cluster_cli",
+    "test_book_kernels",
     "test_run",
+    "test_disk",
+    "test_bad_calls",
+    "test_cli",
 )
+#: One of these among so many chapters.
+AMONG = 3
 #: Files whose tests need not stay together, and would keep one worker busy at the end if they did.
 SPREAD = (
     "test_flows",
@@ -54,11 +67,35 @@ def lane(nodeid: str) -> str:
     return nodeid if file.endswith(tuple(f"{name}.py" for name in SPREAD)) else file
 
 
+def spread(few: Sequence[T], many: Sequence[T], among: int) -> list[T]:
+    """One of the few before every so many others, what is left of either at the end.
+
+    >>> "".join(spread("abc", "1234567", 3))
+    'a123b456c7'
+    """
+    out: list[T] = []
+    for k, one in enumerate(few):
+        out += [one, *many[k * among : (k + 1) * among]]
+    return [*out, *many[len(few) * among :]]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Chapters and what waits, then the rest as it was collected."""
+    lanes: dict[str, list[pytest.Item]] = {}
     for item in items:
         if _is_cell(item):
             item.add_marker(pytest.mark.filterwarnings("ignore"))  # raised by the Jupyter stack
-    items.sort(key=_rank)
+        lanes.setdefault(lane(item.nodeid), []).append(item)
+    waiting, chapters, others = list[str](), list[str](), list[str]()
+    for name, members in lanes.items():
+        file = members[0].path.stem
+        if _is_cell(members[0]) or file == "test_controls":
+            chapters.append(name)
+        else:
+            (waiting if file in WAITING else others).append(name)
+    waiting.sort(key=lambda name: WAITING.index(lanes[name][0].path.stem))
+    order = [*spread(waiting, chapters, AMONG), *others]
+    items[:] = [item for name in order for item in lanes[name]]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -77,11 +114,3 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 def _is_cell(item: pytest.Item) -> bool:
     return item.path.suffix == ".ipynb"
-
-
-def _rank(item: pytest.Item) -> tuple[int, int]:
-    """Notebooks and controls first, then long files, then the rest as they were collected."""
-    name = item.path.stem
-    if _is_cell(item) or name == "test_controls":
-        return 0, 0
-    return (1, LONG.index(name)) if name in LONG else (2, 0)

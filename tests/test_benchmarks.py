@@ -1,5 +1,6 @@
 """What the benchmarks store: what fell is said, what is not measured again is kept, no end of a range is missed."""
 
+import doctest
 import importlib.util
 import json
 import os
@@ -72,16 +73,22 @@ name: str = ""  # of a folder
                     "quiet": [True], "name": []}  # fmt: skip
 
 
-def test_a_survey_says_which_runs_were_not_as_they_must(monkeypatch, tmp_path, capsys):
-    surveys = loaded("surveys")
+@pytest.fixture
+def surveys(monkeypatch):
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return loaded("surveys")
+
+
+def test_a_survey_says_which_runs_were_not_as_they_must(surveys, tmp_path, capsys):
     rows = [check("a.b", predicted=1, measured=m, tol=0.1) for m in (1.05, 1.2)]
     rows.append(check("a.b", predicted=1, measured=9, tol=0.1, hypotheses={"small": False}))
-    row = surveys.blank(rows[0])
-    for index, one in enumerate(rows):
-        surveys.add(row, one, index)
-    assert (row["used"], row["outside"], row["unsound"]) == ([0.5, 2.0], 1, [1])
     kept = control("a.b", removes="all", predicted=1, measured=1.05, tol=0.1)
-    surveys.add(other := surveys.blank(kept), kept, 4)
+    told = [surveys.Told([surveys.row_of(row)]) for row in rows]
+    told += [surveys.Told([], "ValueError: no"), surveys.Told([surveys.row_of(kept)])]
+    found = surveys.gathered(told)
+    assert found["stopped"] == {"3": "ValueError: no"}
+    row, other = found["rows"].values()
+    assert (row["used"], row["outside"], row["unsound"]) == ([0.5, 2.0], 1, [1])
     assert other["control"]
     assert other["unsound"] == [4]
     target = tmp_path / "results.json"
@@ -89,4 +96,62 @@ def test_a_survey_says_which_runs_were_not_as_they_must(monkeypatch, tmp_path, c
         surveys.write(target, ["early", "late"], name, {"stopped": {}, "rows": {"x": row}})
     assert list(json.loads(target.read_text("utf-8"))) == ["early", "late"]
     assert "late: 1 rows, 1 not as they must, 0 runs stopped" in capsys.readouterr().out
-    assert list(surveys.in_order([(1, "b"), (0, "a"), (2, "c")])) == [(0, "a"), (1, "b"), (2, "c")]
+
+
+def test_places_are_remembered_and_a_line_that_was_cut_short_is_not(surveys, tmp_path):
+    path = tmp_path / "journal.jsonl"
+    row = surveys.row_of(check("a.b", predicted=1, measured=1.05, tol=0.1))
+    surveys.Journal(path).add({"seed": 1}, surveys.Told([row]))
+    surveys.Journal(path).add({"seed": 2}, surveys.Told([], "ValueError: no"))
+    with path.open("a") as lines:
+        lines.write('[{"seed": 3}, [')
+    again = surveys.Journal(path)
+    assert [{"seed": k} in again for k in (1, 2, 3)] == [True, True, False]
+    assert again[{"seed": 1}].rows == [row]
+
+
+def test_the_example_of_sharing_says_what_it_says():
+    assert doctest.testmod(loaded("sharing")).failed == 0
+
+
+CHAPTER = """
+import numpy as np
+from attnflow.claims import check
+scale = 2.0
+def double(x):
+    return scale * x
+rng = np.random.default_rng(7)
+first = rng.normal()
+check("a.once", predicted=4, measured=double(2.0), tol=0.1)
+check("a.drawn", predicted=0, measured=a * rng.normal(), tol=0.1)
+values = [1.0]
+values.append(a)
+scale = a
+check("a.late", predicted=0, measured=double(sum(values)), tol=0.1)
+"""
+
+
+def test_only_what_depends_on_a_parameter_runs_again_and_rows_are_the_same(surveys):
+    def play(a):
+        source = type("Source", (), {"cells": [cell(f"a = {a}", "parameters"), cell(CHAPTER)]})
+        return surveys.Play(type("Prepared", (), {"source": source}))
+
+    known = surveys.comparing._compare
+    try:
+        one, two = play(1.0), play(3.0)
+    finally:
+        surveys.comparing._compare = known
+    again, _ = surveys.changed(one.statements, ["a"], one.space)
+    ran = {one.statements[k].lineno for k in again}
+    assert {2, 3, 4, 5, 9}.isdisjoint(ran)  # imports, the first scale, its reader, the first check
+    assert [r for rows in one.rows for r in rows] != [r for rows in two.rows for r in rows]
+    surveys.comparing._compare = known
+    one._listen()
+    try:
+        assert one.at({"a": 3.0}) == [r for rows in two.rows for r in rows]
+    finally:
+        surveys.comparing._compare = known
+
+
+def cell(source, *tags):
+    return type("Cell", (), {"source": source, "cell_type": "code", "metadata": {"tags": tags}})
