@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import http.server
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from attnflow.book.render.pdf import browser
 
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -22,7 +23,7 @@ FLAGS = [
 @contextmanager
 def chromium() -> Iterator[Any]:
     """The machine's Chromium; skips the test where there is none."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    found = browser()
     if found is None:
         pytest.skip("no chromium on this machine: install it to test the pages in a browser")
     from playwright.sync_api import sync_playwright

@@ -110,6 +110,20 @@ def test_places_are_remembered_and_a_line_that_was_cut_short_is_not(surveys, tmp
     assert again[{"seed": 1}].rows == [row]
 
 
+def test_runs_are_alike_but_for_rounding(surveys):
+    one, near, far, fails = (
+        surveys.row_of(check("a.b", predicted=1, measured=m, tol=0.1))
+        for m in (1.05, 1.051, 1.06, 1.2)
+    )
+    assert surveys.alike(one, near)
+    assert not surveys.alike(one, far)
+    assert not surveys.alike(one, fails)
+    assert not surveys.alike(one, one._replace(sound=False))
+    gone = one._replace(used=None)
+    assert surveys.alike(gone, gone)
+    assert not surveys.alike(one, gone)
+
+
 def test_the_example_of_sharing_says_what_it_says():
     assert doctest.testmod(loaded("sharing")).failed == 0
 

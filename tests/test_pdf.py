@@ -11,7 +11,7 @@ from conftest import make_project
 
 from attnflow.book.chapters.parameters import BookError
 from attnflow.book.chapters.project import Project, find_project
-from attnflow.book.render.pdf import document, moved, pages, print_book
+from attnflow.book.render.pdf import browser, document, moved, pages, print_book
 
 
 def test_every_chapter_is_printed_in_the_order_of_the_book() -> None:
@@ -83,9 +83,7 @@ def test_a_small_book_is_printed_with_an_outline(tmp_path: Path, chromium_path: 
 
 @pytest.fixture
 def chromium_path() -> str:
-    import shutil
-
-    found = shutil.which("chromium") or shutil.which("chromium-browser")
+    found = browser()
     if found is None:
         pytest.skip("no chromium on this machine: install it to test the pages in a browser")
     return found
