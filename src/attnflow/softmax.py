@@ -36,7 +36,7 @@ def exponentials(scores: Floats, axis: int = -1) -> tuple[Floats, Floats, Floats
     top = scores.max(axis=axis, keepdims=True)
     if not np.isfinite(top).all():
         raise ValueError("every row must have a finite largest score, got one without")
-    scores -= top
+    np.subtract(scores, top, out=scores)
     np.exp(scores, out=scores)
     return scores, scores.sum(axis=axis, keepdims=True), top
 

@@ -50,10 +50,15 @@ def the_curve_runs_a_tenth_too_slowly(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-@sabotage("phase_diagram.envelope")
-def tokens_are_drawn_in_one_orthant(patch: pytest.MonkeyPatch) -> None:
-    honest = tokens.uniform
-    patch.setattr(tokens, "uniform", lambda n, d, rng: np.abs(honest(n, d, rng)))
+@sabotage("phase_diagram.envelope", since=CELL)
+def a_pair_is_stirred_by_itself_alone(patch: pytest.MonkeyPatch) -> None:
+    honest = linear.response
+
+    def alone(*args: Any, **options: Any) -> linear.Response:
+        found = honest(*args, **options)
+        return found._replace(shared=0 * found.shared, apart=0 * found.apart)
+
+    patch.setattr(linear, "response", alone)
 
 
 @sabotage("phase_diagram.linear", since=CELL)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from attnflow import validate
 from attnflow.lipschitz.ball import norm, pair, radius, several
@@ -76,7 +76,7 @@ class LargeRadius(NamedTuple):
 
     value: float  #: the norm of V times the square root of the multiplicity
     multiplicity: int  #: how many tokens attend to the most popular one
-    leaders: Array  #: (n,) the token that each one attends to in the end
+    leaders: NDArray[np.intp]  #: (n,) the token that each one attends to in the end
     margin: float  #: by how much a leader's score beats the next; the limit needs it positive
 
 
