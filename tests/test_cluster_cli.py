@@ -17,8 +17,11 @@ from dask_programs import SLOW, Farm, Programs, until
 
 from attnflow.book.chapters.project import Project
 
-#: The command; a scheduler that is away for four seconds is taken for gone.
+#: The command; a scheduler that is away for four seconds is taken for gone. Where the tests were
+#: started in the background, the shell has them ignore Ctrl-C.
 COMMAND = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import attnflow.book.runs.cluster as cluster
 from attnflow.book.commands.cli import main
 cluster.PATIENCE = 4.0
