@@ -9,16 +9,18 @@ PORT   ?= 8000
 PROCESSOR ?= own
 
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
+# Hundreds of processes import the same modules: each is compiled once.
+unexport PYTHONDONTWRITEBYTECODE
 export JUPYTER_PLATFORM_DIRS := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup book stored pdf test suite lint render unit notebooks pages bench mutants serve lab store lock clean
 
-# One suite on four workers (see tests/lanes.py), one thread each.
+# One suite on three workers (see tests/lanes.py), one thread each.
 suite unit notebooks pages: export OMP_NUM_THREADS ?= 1
 suite unit notebooks pages: export OPENBLAS_NUM_THREADS ?= 1
 EMULATED = $(BIN)/python tests/processor.py $(PROCESSOR) $(BIN)/python
-LANES    = -n 4 --dist loadscope --no-loadscope-reorder
+LANES    = -n 3 --dist loadscope --no-loadscope-reorder
 NBVAL    = --nbval --nbval-cell-timeout=1200
 
 help:      ## this list

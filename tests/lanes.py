@@ -1,4 +1,4 @@
-"""One suite on four workers: what belongs together runs on one of them, what waits runs beside what computes.
+"""One suite on three workers: what belongs together runs on one of them, what waits runs beside what computes.
 
 `make test` runs units, controls, doctests, notebooks and pages in a single session, so that no
 worker waits for the other at the end of each part. The cells of a notebook share a kernel, the
@@ -6,7 +6,7 @@ controls of a chapter share a pass over it, pages share a browser, the tests of 
 fixtures: each is a lane that one worker takes as a whole (``--dist loadscope``), in the order
 in which tests are sorted here (``--no-loadscope-reorder``). Chapters keep a core busy; tests of
 processes and browsers mostly wait for these. So among every few chapters there is a file that
-waits, and four workers keep two cores busy. The marker `xdist_group` is for lanes, but
+waits, and the third worker has use for two cores. The marker `xdist_group` is for lanes, but
 pytest-xdist 3.8 under pytest 9.2 ignores it without a word.
 """
 

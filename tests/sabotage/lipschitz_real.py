@@ -41,7 +41,7 @@ def _sum_over_tokens(n: int) -> float:
 @sabotage(
     "lipschitz_real.encoder-middle",
     "lipschitz_real.decoder-middle",
-    since="Passages",
+    since="The constants of four layers",
 )
 def the_norm_is_a_mean_over_tokens(patch: pytest.MonkeyPatch) -> None:
     _values(patch, _mean_over_tokens)
@@ -57,7 +57,7 @@ def tokens_that_are_held_move_all_the_same(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lanczos, "local_constant", found)
 
 
-@sabotage("lipschitz_real.encoder-bends", since="Passages")
+@sabotage("lipschitz_real.encoder-bends", since="The constants of four layers")
 def every_layer_has_the_heads_of_the_first(patch: pytest.MonkeyPatch) -> None:
     """In an encoder."""
     honest = trained.Model.attention_heads
@@ -122,7 +122,7 @@ def scores_are_not_divided_by_the_root_of_the_size(patch: pytest.MonkeyPatch) ->
     _attention(patch, sharp)
 
 
-@sabotage("lipschitz_real.sink", since="Passages")
+@sabotage("lipschitz_real.sink", since="The constants of four layers")
 def the_left_vector_is_returned_for_the_right(patch: pytest.MonkeyPatch) -> None:
     honest = lanczos.local_constant
 
