@@ -96,9 +96,11 @@ class Names(ast.NodeVisitor):
     visit_ImportFrom = visit_Import
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.ClassDef) -> None:
-        for child in [*node.decorator_list, *_defaults(node)]:
+        around = [*node.decorator_list, *_defaults(node)]
+        for child in around:
             self.visit(child)
         inner = Names(ast.Module(node.body, []), _arguments(node))
+        inner.read |= Names(ast.List(around, ast.Load())).read  # a default is used by every call
         self.functions[node.name] = inner
         self.functions |= inner.functions
         self.bound.add(node.name)
@@ -140,6 +142,9 @@ def changed(
     >>> code = "draw = maker(7); x = draw.normal(); y = a * draw.normal(); b = 1"
     >>> changed(ast.parse(code).body, ["a"], {"draw": np.random.default_rng(7)})[0]
     [0, 1, 2]
+    >>> code = "rng = maker(a); f = 2\\ndef draw(rng=rng): return rng.normal()\\nx = draw(); y = f"
+    >>> changed(ast.parse(code).body, ["a"], {"rng": np.random.default_rng(7)})[0]
+    [0, 2, 3]
     """
     found = [Names(ast.Module([statement], [])) for statement in statements]
     functions = [function for one in found for function in one.functions.items()]
