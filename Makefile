@@ -9,9 +9,9 @@ PORT   ?= 8000
 PROCESSOR ?= own
 
 export PYDEVD_DISABLE_FILE_VALIDATION := 1
+export JUPYTER_PLATFORM_DIRS := 1
 # Hundreds of processes import the same modules: each is compiled once.
 unexport PYTHONDONTWRITEBYTECODE
-export JUPYTER_PLATFORM_DIRS := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help setup book stored pdf test suite lint render unit notebooks pages bench mutants serve lab store lock clean

@@ -50,26 +50,25 @@ def the_curve_runs_a_tenth_too_slowly(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-@sabotage("phase_diagram.envelope", since=CELL)
-def a_pair_is_stirred_by_itself_alone(patch: pytest.MonkeyPatch) -> None:
+def _forgetting(patch: pytest.MonkeyPatch, *names: str) -> None:
+    """The response to other pairs than one's own is lost."""
     honest = linear.response
 
-    def alone(*args: Any, **options: Any) -> linear.Response:
-        found = honest(*args, **options)
-        return found._replace(shared=0 * found.shared, apart=0 * found.apart)
+    def found(*args: Any, **options: Any) -> linear.Response:
+        answer = honest(*args, **options)
+        return answer._replace(**{name: 0 * getattr(answer, name) for name in names})
 
-    patch.setattr(linear, "response", alone)
+    patch.setattr(linear, "response", found)
+
+
+@sabotage("phase_diagram.envelope", since=CELL)
+def a_pair_is_stirred_by_itself_alone(patch: pytest.MonkeyPatch) -> None:
+    _forgetting(patch, "shared", "apart")
 
 
 @sabotage("phase_diagram.linear", since=CELL)
 def pairs_that_share_a_token_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    honest = linear.response
-
-    def alone(*args: Any, **options: Any) -> linear.Response:
-        found = honest(*args, **options)
-        return found._replace(shared=0 * found.shared)
-
-    patch.setattr(linear, "response", alone)
+    _forgetting(patch, "shared")
 
 
 @sabotage("phase_diagram.never-meet")
