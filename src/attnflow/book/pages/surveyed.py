@@ -23,7 +23,8 @@ from attnflow.book.pages.ledger import anchor
 
 #: The axis, in parts of the tolerance; what is beyond an end stands at it.
 LOWEST, HIGHEST = 1e-4, 10.0
-_WIDTH, _LEFT, _RIGHT, _LINE, _TOP, _FOOT = 760, 190, 150, 19, 8, 34
+#: On a phone the line of the tolerance is in view before the drawing is scrolled.
+_WIDTH, _LEFT, _RIGHT, _LINE, _TOP, _FOOT = 620, 160, 150, 19, 8, 34
 
 
 class Line(NamedTuple):
@@ -82,7 +83,7 @@ def drawing(found: list[Line], runs: int) -> str:
     return (
         f'<svg class="af-survey" viewBox="0 0 {_WIDTH} {height:g}" role="img" aria-label="{said}" '
         'xmlns="http://www.w3.org/2000/svg" fill="currentColor" '
-        'style="width:100%;min-width:34rem;max-width:52rem;font-size:12px">'
+        'style="width:100%;min-width:32rem;max-width:44rem;font-size:12px">'
         "<style>.af-survey .g{stroke:currentColor;stroke-opacity:.15}"
         ".af-survey .e{stroke:#c0392b;stroke-width:1.5}.af-survey .d{fill:#3b7dd8;fill-opacity:.45}"
         f".af-survey .b{{fill:#c0392b}}</style>{''.join(parts)}</svg>"
