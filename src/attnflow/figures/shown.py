@@ -9,6 +9,7 @@ from typing import Any
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
+from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from attnflow.figures.style import INK, PAPER
@@ -42,7 +43,8 @@ def show(fig: Figure, *, name: str, alt: str, caption: str = "") -> Shown:
     described(name, alt)
     buffer = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": name}):
-        fig.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+        # Figure.savefig would draw twice, the first time only to lay out what the second lays out again.
+        FigureCanvasSVG(fig).print_svg(buffer, metadata={"Date": None, "Creator": None})
     plt.close(fig)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]
