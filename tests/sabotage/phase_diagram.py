@@ -95,14 +95,14 @@ def counts_are_divided_by_all_ordered_pairs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(stored, "figure3", diluted)
 
 
-@sabotage("phase_diagram.boundary")
+@sabotage("phase_diagram.boundary", since=CELL)
 def delta_is_taken_for_an_angle(patch: pytest.MonkeyPatch) -> None:
-    honest = phase.phase_diagram
-
-    def strict(n: int, d: int, betas: Any, times: Any, delta: float, *args: Any, **o: Any) -> Any:
-        return honest(n, d, betas, times, delta**2 / 2, *args, **o)._replace(delta=delta)
-
-    patch.setattr(phase, "phase_diagram", strict)
+    honest = orthogonal.hitting_time
+    patch.setattr(
+        orthogonal,
+        "hitting_time",
+        lambda beta, n, delta, *args: honest(beta, n, delta**2 / 2, *args),
+    )
 
 
 @sabotage("phase_diagram.low-dimension", since="The phase diagram")

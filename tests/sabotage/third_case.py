@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from controls.cells import FIRST_CELL
+from controls.cells import CELL, FIRST_CELL
 
 from attnflow.gaussian import cones, fates, stored
 from sabotage import sabotage
@@ -51,7 +51,7 @@ def the_exponent_of_the_variance_is_taken(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cones, "cone", doubled)
 
 
-@sabotage("third_case.exact", inside=True)
+@sabotage("third_case.exact", since=CELL, inside=True)
 def the_covariance_moves_at_half_speed(patch: pytest.MonkeyPatch) -> None:
     _bent(patch, lambda B: B / 2)
 
