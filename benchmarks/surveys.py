@@ -33,6 +33,8 @@ from attnflow.files import write_text
 Place = dict[str, Any]
 #: How much two runs of the same may differ, of a tolerance or of what is used of it.
 ROUNDING = 0.02
+#: More than this of a tolerance is not told apart: a bound that is missed with another sign has no slack at all.
+MOST = 1e6
 
 
 class Row(NamedTuple):
@@ -197,8 +199,8 @@ class Journal:
 def row_of(check: Check) -> Row:
     """One check of one run."""
     outside = check.verdict == OUTSIDE
-    used = math.nan if outside else check.distance if check.is_control else 1 / check.slack
-    part = None if math.isnan(used) else float(f"{min(used, 1e6):.3g}")
+    used = check.distance if check.is_control else 1 / max(check.slack, 1 / MOST)
+    part = None if outside else float(f"{min(used, MOST):.3g}")
     return Row(
         check.anchor(), check.id, check.case, check.is_control, part, outside, bool(check.sound)
     )
