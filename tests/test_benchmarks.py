@@ -98,6 +98,14 @@ def test_a_survey_says_which_runs_were_not_as_they_must(surveys, tmp_path, capsy
     assert "late: 1 rows, 1 not as they must, 0 runs stopped" in capsys.readouterr().out
 
 
+def test_a_bound_that_is_missed_with_another_sign_is_a_number_too(surveys):
+    """It has no slack at all: whatever grows, nothing comes nearer."""
+    row = check("a.b", predicted=0.5, measured=-0.25, relation=">=", tol=0.1)
+    assert row.slack == 0
+    kept = surveys.row_of(row)
+    assert (kept.used, kept.sound) == (surveys.MOST, False)
+
+
 def test_places_are_remembered_and_a_line_that_was_cut_short_is_not(surveys, tmp_path):
     path = tmp_path / "journal.jsonl"
     row = surveys.row_of(check("a.b", predicted=1, measured=1.05, tol=0.1))
