@@ -89,6 +89,8 @@ class Names(ast.NodeVisitor):
         self.visit(node.target)
         for child in [*node.body, *node.orelse]:
             self.visit(child)
+        if _names(node.target) & self.altered:  # it may be a part of what the loop goes over
+            self.altered |= _names(node.iter)
 
     def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         self.bound |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
@@ -145,6 +147,9 @@ def changed(
     >>> code = "rng = maker(a); f = 2\\ndef draw(rng=rng): return rng.normal()\\nx = draw(); y = f"
     >>> changed(ast.parse(code).body, ["a"], {"rng": np.random.default_rng(7)})[0]
     [0, 2, 3]
+    >>> code = "rows = {1: []}; b = 2\\nfor k, values in rows.items():\\n    values.append(a)"
+    >>> changed(ast.parse(code).body, ["a"], {})[0]
+    [0, 2]
     """
     found = [Names(ast.Module([statement], [])) for statement in statements]
     functions = [function for one in found for function in one.functions.items()]
@@ -190,6 +195,10 @@ def _base(node: ast.AST) -> str | None:
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else None
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {child.id for child in ast.walk(node) if isinstance(child, ast.Name)}
 
 
 def _defaults(node: Any) -> list[ast.AST]:
