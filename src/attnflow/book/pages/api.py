@@ -109,9 +109,9 @@ def used(notebook: nbformat.NotebookNode) -> dict[str, None]:
                 else:
                     out[f"{node.module}.{alias.name}"] = None
     for node in (node for tree in trees for node in ast.walk(tree)):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            module = known.get(node.value.id)
-            out |= {f"{module}.{node.attr}": None} if module else {}
+        match node:
+            case ast.Attribute(ast.Name(name), attribute) if name in known:
+                out[f"{known[name]}.{attribute}"] = None
     return out
 
 
